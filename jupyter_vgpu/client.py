@@ -1,0 +1,377 @@
+"""Ask a node agent: for hubs (`HubClient`) and for a tenant's own processes (`UserClient`).
+
+Blocking, with a time limit on every call; event loops go through `asyncio.to_thread`.
+The shapes of the answers are those of docs/contracts.md, "HTTP API of the agent".
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypedDict, cast
+from urllib.parse import quote
+
+from jupyter_vgpu.errors import AgentUnreachableError, NotAuthorizedError, UnknownClaimError, error_from_reason
+from jupyter_vgpu.model import ClaimRequest, Edits, Profile
+from jupyter_vgpu.units import PPM
+
+SYSTEM_RUNTIME_DIR = Path("/run/jupyter-vgpu")
+TIMEOUT_SECONDS = 5.0
+_LONGEST_ANSWER_BYTES = 16 << 20
+
+
+class HealthInfo(TypedDict):
+    """Answer of `GET /v1/health`."""
+
+    version: str
+    pid: int
+    started_at: float
+    isolated: bool
+    note: str
+    driver_version: str
+    simulated: bool
+    devices: int
+    claims: int
+
+
+class DeviceInfo(TypedDict):
+    """One device; `free_*` is what no claim has been promised."""
+
+    uuid: str
+    name: str
+    index: int
+    total_bytes: int
+    sm_count: int
+    driver_version: str
+    simulated: bool
+    free_bytes: int
+    free_share: float
+    claims: list[str]
+
+
+class ClaimDeviceInfo(TypedDict):
+    """One device's part of a claim."""
+
+    uuid: str
+    name: str
+    memory_bytes: int
+    share: float
+    ceiling: float
+
+
+class ClaimInfo(TypedDict):
+    """One claim, without its secret."""
+
+    claim: str
+    tenant: str
+    hub: str
+    uid: int
+    profile: str
+    backend: str
+    state: str
+    created_at: float
+    devices: list[ClaimDeviceInfo]
+
+
+class EnforcedBy(TypedDict):
+    """How strongly a slice is enforced, as verified, not as requested."""
+
+    backend: str
+    level: str
+    verified: bool
+    verified_at: float | None
+    isolated: bool
+    note: str
+
+
+class SliceDeviceInfo(TypedDict):
+    """One device of the caller's slice."""
+
+    uuid: str
+    name: str
+    index: int
+    simulated: bool
+    memory_limit_bytes: int
+    share: float
+    ceiling: float
+    total_bytes: int
+
+
+class AgentInfo(TypedDict):
+    """The agent that answered."""
+
+    version: str
+    started_at: float
+
+
+class SliceInfo(TypedDict):
+    """Answer of `GET /v1/slice`."""
+
+    claim: str
+    tenant: str
+    profile: str
+    state: str
+    backend: str
+    enforced_by: EnforcedBy
+    devices: list[SliceDeviceInfo]
+    agent: AgentInfo
+
+
+class UsageDeviceInfo(TypedDict):
+    """What a slice uses of one device now."""
+
+    uuid: str
+    name: str
+    memory_used_bytes: int
+    memory_limit_bytes: int
+    memory_overhead_bytes: int
+    launches: int
+    launches_per_second: float
+
+
+class ProcessDeviceInfo(TypedDict):
+    """What one process uses of one device."""
+
+    uuid: str
+    memory_bytes: int
+    launches: int
+
+
+class ProcessInfo(TypedDict):
+    """One attached process."""
+
+    pid: int
+    name: str
+    attached_at: float
+    devices: list[ProcessDeviceInfo]
+
+
+class UsageInfo(TypedDict):
+    """Answer of `GET /v1/usage`."""
+
+    claim: str
+    time: float
+    devices: list[UsageDeviceInfo]
+    processes: list[ProcessInfo]
+    enforced_by: EnforcedBy
+
+
+@dataclass(frozen=True)
+class GrantedClaim:
+    """A new claim.
+
+    Attributes:
+        claim: What was granted.
+        secret: 64 hex digits; given once, the agent keeps a digest only.
+        edits: What an injector does to the tenant's processes.
+    """
+
+    claim: ClaimInfo
+    secret: str
+    edits: Edits
+
+
+def profile_to_wire(profile: Profile, backend: str = "auto") -> dict[str, Any]:
+    """Return `profile` as `POST /v1/claims` takes it; `backend` other than `"auto"` overrides the profile's."""
+    wire: dict[str, Any] = {
+        "name": profile.name,
+        "ceiling": profile.ceiling_ppm / PPM,
+        "devices": profile.devices,
+        "backend": profile.backend if backend == "auto" else backend,
+    }
+    if profile.share_ppm:
+        wire["share"] = profile.share_ppm / PPM
+    if profile.memory.fraction is not None:
+        wire["memory_fraction"] = str(profile.memory.fraction)
+    else:
+        wire["memory_bytes"] = profile.memory.size_bytes
+    return wire
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP/1.1 over a Unix socket."""
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(os.fspath(self._path))
+
+
+def _ask(path: Path, method: str, url: str, token: str, body: Mapping[str, Any] | None, timeout: float) -> Any:
+    """Return the decoded answer of the agent behind the socket at `path`.
+
+    Raises:
+        VGPUError: The one that the agent's answer stands for.
+        AgentUnreachableError: No answer within `timeout` seconds, or one that is no answer of an agent.
+        NotAuthorizedError: This user may not open the socket.
+    """
+    headers = {"Content-Type": "application/json"}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    started = time.monotonic()
+    connection = _UnixConnection(path, timeout)
+    try:
+        connection.request(method, url, None if body is None else json.dumps(body), headers)
+        answer = connection.getresponse()
+        content = answer.read(_LONGEST_ANSWER_BYTES)
+        decoded = json.loads(content)
+    except TimeoutError as error:
+        waited = time.monotonic() - started
+        raise AgentUnreachableError(
+            f"the node agent at {path} has not answered within {waited:.1f} s: see its log, or restart it"
+        ) from error
+    except PermissionError as error:
+        raise NotAuthorizedError(f"this user may not open {path}: the agent's admin decides who may") from error
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise AgentUnreachableError(
+            f"no node agent answers at {path} ({error}): start it with `jupyter vgpu agent`"
+        ) from error
+    finally:
+        connection.close()
+    if answer.status >= 400:
+        known = decoded if isinstance(decoded, dict) else {}
+        raise error_from_reason(str(known.get("error")), str(known.get("message") or f"status {answer.status}"))
+    return decoded
+
+
+class HubClient:
+    """A hub's, or an admin's, view of one agent, over `hub.sock`."""
+
+    def __init__(
+        self, runtime_dir: str | os.PathLike[str], token: str | None = None, timeout_seconds: float = TIMEOUT_SECONDS
+    ) -> None:
+        """Say where the agent is; nothing is opened yet.
+
+        Args:
+            runtime_dir: The agent's runtime directory.
+            token: The hub token; `None` reads `hub.token` there if this user may. Root and the agent's own user
+                need none.
+            timeout_seconds: Time limit of each wait for the agent.
+        """
+        self.runtime_dir = Path(runtime_dir)
+        self._token = token
+        self._timeout_seconds = timeout_seconds
+
+    def _ask(self, method: str, url: str, body: Mapping[str, Any] | None = None) -> Any:
+        token = self._token
+        if token is None:
+            try:
+                token = (self.runtime_dir / "hub.token").read_text(encoding="ascii").strip()
+            except (OSError, ValueError):
+                token = ""
+        return _ask(self.runtime_dir / "hub.sock", method, url, token, body, self._timeout_seconds)
+
+    def health(self) -> HealthInfo:
+        """Return the agent's account of itself."""
+        return cast(HealthInfo, self._ask("GET", "/v1/health"))
+
+    def devices(self) -> list[DeviceInfo]:
+        """Return the node's devices with what is free on each."""
+        return cast("list[DeviceInfo]", self._ask("GET", "/v1/devices")["devices"])
+
+    def claims(self) -> list[ClaimInfo]:
+        """Return all claims that hold a slice, of every hub."""
+        return cast("list[ClaimInfo]", self._ask("GET", "/v1/claims")["claims"])
+
+    def create_claim(self, request: ClaimRequest) -> GrantedClaim:
+        """Return a new claim that holds its slice from now on.
+
+        Raises:
+            NoCapacityError: Nothing fits; the message names the largest free slice.
+            BadValueError: The request is not allowed.
+            AgentUnreachableError: No agent; nothing is claimed, or it is found again in `claims()`.
+        """
+        body = {
+            "tenant": request.tenant,
+            "hub": request.hub,
+            "uid": request.uid,
+            "profile": profile_to_wire(request.profile, request.backend),
+        }
+        answer = self._ask("POST", "/v1/claims", body)
+        return GrantedClaim(answer["claim"], answer["secret"], Edits(**answer["edits"]))
+
+    def get_claim(self, claim_id: str) -> ClaimInfo:
+        """Return one claim.
+
+        Raises:
+            UnknownClaimError: There is none of this id.
+        """
+        return cast(ClaimInfo, self._ask("GET", f"/v1/claims/{_segment(claim_id)}")["claim"])
+
+    def release_claim(self, claim_id: str) -> ClaimInfo | None:
+        """Release a claim and return it; `None` when there was none: releasing twice is releasing once."""
+        return cast("ClaimInfo | None", self._ask("DELETE", f"/v1/claims/{_segment(claim_id)}")["claim"])
+
+    def usage(self, claim_id: str) -> UsageInfo:
+        """Return what a claim's processes use now.
+
+        Raises:
+            UnknownClaimError: There is none of this id.
+        """
+        return cast(UsageInfo, self._ask("GET", f"/v1/claims/{_segment(claim_id)}/usage"))
+
+
+class UserClient:
+    """A tenant's own view of its slice, over `user.sock`."""
+
+    def __init__(self, api: str | os.PathLike[str], secret: str, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        """Say where the agent is and which claim is asked about; nothing is opened yet.
+
+        Args:
+            api: Path of the agent's `user.sock`.
+            secret: The claim's secret, 64 hex digits.
+            timeout_seconds: Time limit of each wait for the agent.
+        """
+        self.api = Path(api)
+        self._secret = secret
+        self._timeout_seconds = timeout_seconds
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> UserClient:
+        """Return a client of the slice that this process runs in.
+
+        Args:
+            environment: Where to look; `None` = `os.environ`.
+
+        Raises:
+            UnknownClaimError: This process runs in no slice.
+        """
+        environment = os.environ if environment is None else environment
+        api, secret = environment.get("JUPYTER_VGPU_API", ""), environment.get("JUPYTER_VGPU_SECRET", "")
+        if not api or not secret:
+            raise UnknownClaimError(
+                "this process runs in no slice (JUPYTER_VGPU_API and JUPYTER_VGPU_SECRET are not set): pick a GPU "
+                "profile on the spawn page, or use `jupyter vgpu run`"
+            )
+        return cls(api, secret)
+
+    def slice(self) -> SliceInfo:
+        """Return what the caller's slice is and how it is enforced.
+
+        Raises:
+            UnknownClaimError: It has been released.
+        """
+        return cast(SliceInfo, _ask(self.api, "GET", "/v1/slice", self._secret, None, self._timeout_seconds))
+
+    def usage(self) -> UsageInfo:
+        """Return what the caller's slice uses now.
+
+        Raises:
+            UnknownClaimError: It has been released.
+        """
+        return cast(UsageInfo, _ask(self.api, "GET", "/v1/usage", self._secret, None, self._timeout_seconds))
+
+
+def _segment(claim_id: str) -> str:
+    """Return `claim_id` as one segment of a path, whatever it holds."""
+    return quote(claim_id, safe="")
