@@ -7,7 +7,7 @@ room it needs (`hub`, `server`, `magic`, `agent`, `cli`).
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jupyter_vgpu._version import __version__
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["__version__"]
 
 
-def _jupyter_server_extension_points() -> list[dict[str, str]]:
+def _jupyter_server_extension_points() -> list[dict[str, Any]]:
     """Where Jupyter Server finds the extension `jupyter_vgpu`."""
-    return [{"module": "jupyter_vgpu.server"}]
+    points: list[dict[str, Any]] = import_module("jupyter_vgpu.server").extension_points()
+    return points
 
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:

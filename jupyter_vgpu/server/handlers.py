@@ -1,0 +1,124 @@
+"""The endpoints under `jupyter-vgpu/`.
+
+Answers are objects with `state`, `message`, `since_at` and what was asked
+for; `state` says which of the two to show (see `figures.Figures`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from jupyter_server.auth.decorator import authorized
+from jupyter_server.base.handlers import APIHandler
+from tornado import web
+from tornado.iostream import StreamClosedError
+
+from jupyter_vgpu.server.live import FiguresReader, Reading
+
+READER = "jupyter_vgpu_reader"
+
+# A stream that has nothing new to tell says so this often, in readings, so
+# that proxies on the way do not take it for dead.
+_SIGN_OF_LIFE_EVERY = 15
+
+
+class VGPUHandler(APIHandler):
+    """What the endpoints have in common."""
+
+    auth_resource = "jupyter-vgpu"
+
+    # Looking at figures is not work: it never keeps a server from being culled.
+    _track_activity = False
+
+    @property
+    def reader(self) -> FiguresReader:
+        """The one reader of this server."""
+        reader: FiguresReader = self.settings[READER]
+        return reader
+
+
+class SliceHandler(VGPUHandler):
+    """`GET jupyter-vgpu/slice`: what the user was given, and how it is enforced."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        """Answer with `slice`, which is null unless the state is `ok`."""
+        reading = await self.reader.look()
+        self.finish(json.dumps(_head(reading) | {"slice": reading.figures.slice_info}))
+
+
+class UsageHandler(VGPUHandler):
+    """`GET jupyter-vgpu/usage`: what the user's processes use of it."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        """Answer with `usage`, which is null unless the state is `ok`."""
+        reading = await self.reader.look()
+        self.finish(json.dumps(_head(reading) | {"usage": reading.figures.usage}))
+
+
+class LiveHandler(VGPUHandler):
+    """`GET jupyter-vgpu/live`: both of the above as server-sent events, one a second.
+
+    While there are no figures, an event is sent only when that changes.
+    """
+
+    _is_gone = False
+
+    def on_connection_close(self) -> None:
+        """Remember that nobody listens any more."""
+        self._is_gone = True
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        """Send events until the browser or the server goes."""
+        self.set_header("Content-Type", "text/event-stream")
+        self.set_header("Cache-Control", "no-store")
+        self.set_header("X-Accel-Buffering", "no")
+        try:
+            async with aclosing(self.reader.follow()) as readings:
+                await self._send(readings)
+        except StreamClosedError:
+            return
+        await self.finish(set_content_type="text/event-stream")
+
+    async def _send(self, readings: AsyncGenerator[Reading, None]) -> None:
+        last = ""
+        unsent = 0
+        async for reading in readings:
+            if self._is_gone:
+                return
+            event = _event(reading)
+            unsent += 1
+            if event != last:
+                self.write(event)
+            elif unsent >= _SIGN_OF_LIFE_EVERY:
+                self.write(": nothing new\n\n")
+            else:
+                continue
+            last = event
+            unsent = 0
+            await self.flush()
+
+
+def _head(reading: Reading) -> dict[str, Any]:
+    figures = reading.figures
+    return {"state": figures.state, "message": figures.message, "since_at": reading.since_at}
+
+
+def _event(reading: Reading) -> str:
+    body = _head(reading) | {"slice": reading.figures.slice_info, "usage": reading.figures.usage}
+    return f"data: {json.dumps(body)}\n\n"
+
+
+ENDPOINTS: list[tuple[str, type[VGPUHandler]]] = [
+    (r"jupyter-vgpu/slice", SliceHandler),
+    (r"jupyter-vgpu/usage", UsageHandler),
+    (r"jupyter-vgpu/live", LiveHandler),
+]
