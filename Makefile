@@ -1,0 +1,132 @@
+# Every target brings what it needs with it (tools/setup.sh): a fresh Debian or Ubuntu with Python 3.10 will do.
+#
+#   VENV       where the virtual environment goes              (default .venv)
+#   PYTHON     the interpreter it is made from                 (default: the system's, at least 3.10)
+#   DEMO_PORT  where `make demo` listens                       (default 8000)
+#   ARGS       passed on to pytest, as in ARGS="tests/hub -x"
+
+VENV ?= .venv
+DEMO_PORT ?= 8000
+ARGS ?=
+
+export VENV PYTHON DEMO_PORT
+BIN := $(abspath $(VENV))/bin
+export PATH := $(BIN):$(PATH)
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+
+JOBS := $(shell nproc)
+PANEL := jupyter_vgpu/labextension/package.json
+PANEL_SOURCES := $(shell find labextension -not -path '*/node_modules/*' -not -path '*/.yarn/*' \
+  -not -path 'labextension/lib/*' -not -path '*/coverage/*' -type f -not -name '*.tsbuildinfo')
+C_FILES = $(shell git ls-files --cached --others --exclude-standard 'native/*.c' 'native/*.h')
+SLOW_DIR := build/slow
+
+.PHONY: help
+help: ## Say what there is to make
+	@grep -hE '^[a-z-]+:.*## ' Makefile | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
+
+# --- to run ------------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: setup-demo ## Run a JupyterHub with GPU slices on this machine; Ctrl-C ends it and removes all traces
+	@exec $(BIN)/python demo/run.py --port $(DEMO_PORT)
+
+# --- to build ----------------------------------------------------------------------------------------
+
+.PHONY: native
+native: setup-build ## Compile the native libraries into jupyter_vgpu/lib
+	@cmake -S native -B build/native >build/native.log || { cat build/native.log; exit 1; }
+	@cmake --build build/native --target install --parallel $(JOBS) >build/native.log || { cat build/native.log; exit 1; }
+
+.PHONY: labextension
+labextension: setup-build $(PANEL) ## Build the JupyterLab panel into jupyter_vgpu/labextension
+
+$(PANEL): $(PANEL_SOURCES)
+	@echo '==> building the JupyterLab panel'
+	@cd labextension && jlpm install --immutable && jlpm build:prod
+	@touch $@
+
+.PHONY: wheel
+wheel: labextension ## Build the sdist and the wheel into dist
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+
+# --- to check ----------------------------------------------------------------------------------------
+
+.PHONY: test
+test: lint test-native test-panel test-python ## Check everything that takes minutes: style, C, TypeScript, Python, browser
+
+.PHONY: lint
+lint: setup-test ## Check style, types and the floors of the house, change nothing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
+	cd labextension && jlpm lint:check
+
+.PHONY: format
+format: setup-test ## Bring all sources into their style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(C_FILES)
+	cd labextension && jlpm lint
+
+.PHONY: test-native
+test-native: native ## Run the C tests, then again under the address and undefined-behaviour sanitizers
+	cmake --build build/native --parallel $(JOBS) >build/native.log || { cat build/native.log; exit 1; }
+	ctest --test-dir build/native --output-on-failure
+	cmake -S native -B build/native-sanitized -DJVGPU_SANITIZE=ON >build/native.log || { cat build/native.log; exit 1; }
+	cmake --build build/native-sanitized --parallel $(JOBS) >build/native.log || { cat build/native.log; exit 1; }
+	ctest --test-dir build/native-sanitized --output-on-failure
+
+.PHONY: test-panel
+test-panel: labextension ## Run the panel's unit tests
+	cd labextension && jlpm install --immutable >/dev/null && jlpm test
+
+.PHONY: test-python
+test-python: setup-test ## Run the Python and browser tests
+	$(BIN)/pytest -m 'not slow and not gpu' $(ARGS)
+
+.PHONY: test-gpu
+test-gpu: setup-test ## Run the tests that need an NVIDIA GPU
+	$(BIN)/pytest -m gpu $(ARGS)
+
+.PHONY: test-slow
+test-slow: test-long test-wheel test-oldest ## Check what takes longer: the wheel, the oldest dependencies, long-running tests
+
+.PHONY: test-wheel
+test-wheel: setup-test labextension ## Install sdist and wheel where there is no Node, and import them
+	tools/test-wheel.sh $(SLOW_DIR)/wheel
+
+.PHONY: test-oldest
+test-oldest: native ## Run the tests against the oldest versions that pyproject.toml allows
+	tools/test-oldest.sh $(SLOW_DIR)/oldest
+
+.PHONY: test-long
+test-long: setup-test ## Run the tests marked slow
+	@$(BIN)/pytest -m 'slow and not gpu' $(ARGS) || { code=$$?; [ $$code = 5 ] && echo 'no test is marked slow yet' || exit $$code; }
+
+# --- to set up and to tidy ---------------------------------------------------------------------------
+
+.PHONY: setup-build setup-demo setup-test
+setup-build:
+	@tools/setup.sh build
+	@mkdir -p build
+
+# The compiled parts come first, so that their output is seen and pip finds them ready.
+setup-demo: native labextension
+	@tools/setup.sh demo
+
+setup-test: native labextension
+	@tools/setup.sh test
+
+.PHONY: clean
+clean: ## Remove what was built, not the virtual environment
+	rm -rf build dist jupyter_vgpu/lib jupyter_vgpu/labextension labextension/lib labextension/tsconfig.tsbuildinfo
