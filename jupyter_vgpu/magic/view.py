@@ -1,0 +1,146 @@
+"""One look at a slice, as text, as HTML and as JSON. No I/O."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from jupyter_vgpu.client import EnforcedBy, ProcessInfo, SliceInfo, UsageDeviceInfo, UsageInfo
+from jupyter_vgpu.units import format_bytes
+
+_BAR_WIDTH = 20
+
+# JupyterLab's own colours; the second value is for front ends that have none.
+_DIM = "color:var(--jp-ui-font-color2,#616161)"
+_TRACK = "background:var(--jp-layout-color3,#bdbdbd);border-radius:3px;height:8px;width:16em;overflow:hidden"
+_FILL = "background:var(--jp-brand-color1,#1976d2);height:100%"
+_LEFT = "text-align:left"
+
+
+@dataclass(frozen=True)
+class SliceView:
+    """What `%vgpu` shows.
+
+    Attributes:
+        slice_info: SLICE as in `docs/contracts.md`, or `None`.
+        usage: USAGE as in `docs/contracts.md`, or `None`.
+        reason: Stable name of what stood in the way; empty when nothing did.
+        message: The same as one sentence.
+    """
+
+    slice_info: SliceInfo | None = None
+    usage: UsageInfo | None = None
+    reason: str = ""
+    message: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as one object that JSON can carry."""
+        return {"reason": self.reason, "message": self.message, "slice": self.slice_info, "usage": self.usage}
+
+    def __repr__(self) -> str:
+        return "\n".join(_text(self))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """Return the view in each form a front end may prefer."""
+        return {"text/plain": repr(self), "text/html": "".join(_html(self))}
+
+
+def _text(view: SliceView) -> Iterator[str]:
+    if view.slice_info is None or view.usage is None:
+        yield f"No GPU slice ({view.reason}): {view.message}"
+        return
+    simulated = _simulated(view.slice_info)
+    yield f"GPU slice {view.slice_info['profile']}"
+    for device in view.usage["devices"]:
+        filled = round(_part(device) * _BAR_WIDTH)
+        bar = "#" * filled + "-" * (_BAR_WIDTH - filled)
+        yield f"  {device['name']}{' (simulated board)' if device['uuid'] in simulated else ''}"
+        yield f"    memory    [{bar}] {_memory(device)}"
+        yield f"    overhead  {_overhead(device)}"
+        yield f"    launches  {_launches(device)}"
+    yield f"  {_processes_title(view.usage)}"
+    for process in view.usage["processes"]:
+        yield f"    {process['pid']:>7}  {process['name']}  {_held(process)}"
+    yield f"  {enforcement(view.usage['enforced_by'])}"
+
+
+def _html(view: SliceView) -> Iterator[str]:
+    if view.slice_info is None or view.usage is None:
+        yield f"<div><b>No GPU slice</b> ({escape(view.reason)}): {escape(view.message)}</div>"
+        return
+    simulated = _simulated(view.slice_info)
+    yield f"<div><b>GPU slice {escape(view.slice_info['profile'])}</b>"
+    for device in view.usage["devices"]:
+        note = f' <span style="{_DIM}">simulated board</span>' if device["uuid"] in simulated else ""
+        yield f'<div style="margin-top:8px">{escape(device["name"])}{note}</div>'
+        yield "<table>"
+        yield _row("Memory", f"{_meter(device)}{escape(_memory(device))}")
+        yield _row("Overhead", escape(_overhead(device)))
+        yield _row("Launches", escape(_launches(device)))
+        yield "</table>"
+    yield f'<div style="margin-top:8px">{escape(_processes_title(view.usage))}</div>'
+    if view.usage["processes"]:
+        yield "<table>"
+        for process in view.usage["processes"]:
+            yield _row(str(process["pid"]), escape(f"{process['name']}  {_held(process)}"))
+        yield "</table>"
+    yield f'<div style="margin-top:8px;{_DIM}">{escape(enforcement(view.usage["enforced_by"]))}</div></div>'
+
+
+def _row(head: str, content: str) -> str:
+    return f'<tr><th scope="row" style="{_LEFT}">{head}</th><td style="{_LEFT}">{content}</td></tr>'
+
+
+def _meter(device: UsageDeviceInfo) -> str:
+    percent = round(_part(device) * 100)
+    fill = f'<div style="{_FILL};width:{percent}%"></div>'
+    return (
+        f'<div role="meter" aria-label="Memory" aria-valuemin="0" aria-valuemax="100" aria-valuenow="{percent}" '
+        f'aria-valuetext="{escape(_memory(device))}" style="{_TRACK}">{fill}</div>'
+    )
+
+
+def _part(device: UsageDeviceInfo) -> float:
+    """Return how full the slice's memory is, 0..1."""
+    limit = device["memory_limit_bytes"]
+    return min(1.0, device["memory_used_bytes"] / limit) if limit else 1.0
+
+
+def _memory(device: UsageDeviceInfo) -> str:
+    return f"{format_bytes(device['memory_used_bytes'])} of {format_bytes(device['memory_limit_bytes'])}"
+
+
+def _overhead(device: UsageDeviceInfo) -> str:
+    return f"{format_bytes(device['memory_overhead_bytes'])} (contexts and code)"
+
+
+def _launches(device: UsageDeviceInfo) -> str:
+    return f"{device['launches']:,} ({device['launches_per_second']:,.1f} a second)"
+
+
+def _processes_title(usage: UsageInfo) -> str:
+    return "Your processes on it" if usage["processes"] else "None of your processes uses it"
+
+
+def _held(process: ProcessInfo) -> str:
+    memory_bytes = sum(device["memory_bytes"] for device in process["devices"])
+    launches = sum(device["launches"] for device in process["devices"])
+    return f"{format_bytes(memory_bytes)}, {launches:,} launches"
+
+
+def _simulated(slice_info: SliceInfo) -> set[str]:
+    """Return the UUIDs of the devices that are simulated boards."""
+    return {device["uuid"] for device in slice_info["devices"] if device["simulated"]}
+
+
+def enforcement(enforced_by: EnforcedBy) -> str:
+    """Return one sentence on how strongly the slice is enforced, as verified."""
+    verified = "not verified yet"
+    if enforced_by["verified"]:
+        at = enforced_by["verified_at"]
+        verified = "verified" if at is None else f"verified {time.strftime('%H:%M:%S', time.localtime(at))}"
+    note = enforced_by["note"] or ("" if enforced_by["isolated"] else "not isolated")
+    return f"Enforced by {enforced_by['backend']} ({enforced_by['level']}), {verified}" + (f"; {note}" if note else "")
