@@ -1,0 +1,129 @@
+"""The one line of an admin: `jupyter_vgpu.hub.setup(c)`, on the spawner they already run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from jupyterhub.app import JupyterHub
+from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner
+from traitlets.config import Config
+from traitlets.utils.importstring import import_item
+
+from jupyter_vgpu.config import parse_profiles
+from jupyter_vgpu.errors import BadValueError, VGPUError
+from jupyter_vgpu.hub.injectors import Injector, injector_for
+from jupyter_vgpu.hub.settings import check_names
+from jupyter_vgpu.hub.spawner import VGPULocalProcessSpawner, VGPUSimpleLocalProcessSpawner, VGPUSpawnerMixin
+from jupyter_vgpu.hub.startup import give_up
+
+_READY_MADE: dict[type, type[VGPUSpawnerMixin]] = {
+    LocalProcessSpawner: VGPULocalProcessSpawner,
+    SimpleLocalProcessSpawner: VGPUSimpleLocalProcessSpawner,
+}
+_HOOKS = (
+    "options_form",
+    "options_from_form",
+    "apply_user_options",
+    "auth_state_hook",
+    "pre_spawn_hook",
+    "post_stop_hook",
+    "environment",
+)
+
+
+def with_vgpu(spawner_class: type, injector: Injector | None = None) -> type[VGPUSpawnerMixin]:
+    """Return `spawner_class` with slices of a GPU; its settings (`c.ThatSpawner.…`) and hooks stay as they are.
+
+    Args:
+        spawner_class: Any spawner class.
+        injector: How edits reach its servers; `None` = by its platform. For a spawner of unknown platform whose
+            servers are processes of this node, pass `LocalInjector()`.
+
+    Raises:
+        BadValueError: No injector is known for it. Its servers would start without a limit, and say nothing.
+    """
+    if issubclass(spawner_class, VGPUSpawnerMixin):
+        return spawner_class
+    if injector is None and spawner_class in _READY_MADE:
+        return _READY_MADE[spawner_class]
+    injector = injector or injector_for(spawner_class)
+    if injector is None:
+        raise BadValueError(
+            "JupyterHub.spawner_class",
+            spawner_class.__name__,
+            "a spawner whose servers are processes of this node is (LocalProcessSpawner and its kind); for another "
+            "of that kind say so: with_vgpu(ThatSpawner, injector=LocalInjector())",
+        )
+    name = f"VGPU{spawner_class.__name__}"
+    namespace = {"vgpu_injector": injector, "__doc__": f"{spawner_class.__name__} with slices of a GPU."}
+    return type(name, (VGPUSpawnerMixin, spawner_class), {**namespace, "__module__": __name__})
+
+
+def setup(
+    c: Config,
+    profiles: Mapping[str, Any] | None = None,
+    agent: str | None = None,
+    ledger_url: str | None = None,
+    injector: Injector | None = None,
+) -> None:
+    """Give the users of this hub slices of a GPU, on the spawner that `c` names; say what was done on stderr.
+
+    A mistake ends the start of the hub with one line that names it.
+
+    Args:
+        c: The configuration, as in `jupyterhub_config.py`. Its `JupyterHub.spawner_class` may be a class, a name
+            with dots, or an entry point; it must have been set before.
+        profiles: See `VGPUHub.profiles`; `None` = what `c` says, else the built-in ones.
+        agent: Runtime directory of the agent, see `VGPUHub.agent`; `None` = what `c` says, else the system's.
+        ledger_url: See `VGPUHub.ledger_url`; `None` = what `c` says, else a file beside the hub's database.
+        injector: See `with_vgpu`.
+    """
+    for name, value in (("profiles", profiles), ("agent", agent), ("ledger_url", ledger_url)):
+        if value is not None:
+            c.VGPUHub[name] = value
+    try:
+        check_names(c)
+        offered = parse_profiles(c.VGPUHub.profiles, "VGPUHub.profiles") if "profiles" in c.VGPUHub else None
+        given = _given_spawner(c)
+        c.JupyterHub.spawner_class = with_vgpu(given, injector)
+    except VGPUError as error:
+        give_up(error)
+    names = ", ".join(p.name + (" (default)" if p.is_default else "") for p in offered or ()) or "the built-in ones"
+    kept = sorted({hook for section in _sections(c, given) for hook in _HOOKS if hook in section})
+    _say(f"{given.__name__} now starts servers in slices of a GPU ({c.JupyterHub.spawner_class.__name__})")
+    _say(f"profiles: {names}; agent: {c.VGPUHub.get('agent') or 'the one of this node'}")
+    if kept:
+        _say(f"kept as configured, and still run: {', '.join(kept)}")
+
+
+def _given_spawner(c: Config) -> type:
+    """Return the spawner class that `c` names so far, JupyterHub's own default when it names none.
+
+    Raises:
+        BadValueError: There is no such class.
+    """
+    given = c.JupyterHub.get("spawner_class", LocalProcessSpawner)
+    if isinstance(given, str):
+        entry_points = JupyterHub.class_traits()["spawner_class"].load_entry_points()
+        try:
+            entry_point = entry_points.get(given.lower())
+            given = entry_point.load() if entry_point is not None else import_item(given)
+        except (ImportError, AttributeError, ValueError) as error:
+            names = ", ".join(sorted(entry_points))
+            raise BadValueError(
+                "JupyterHub.spawner_class", given, f"an importable class or one of {names} is ({error})"
+            ) from error
+    if not isinstance(given, type):
+        raise BadValueError("JupyterHub.spawner_class", given, "a class, or the name of one, is")
+    return given
+
+
+def _sections(c: Config, spawner_class: type) -> list[Config]:
+    """Return the parts of `c` that speak of this spawner."""
+    return [c[name] for name in (cls.__name__ for cls in spawner_class.__mro__) if name in c]
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"jupyter_vgpu: {text}\n")

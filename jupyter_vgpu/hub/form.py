@@ -1,0 +1,105 @@
+"""The spawn page's part about the GPU: plain HTML, made on the server.
+
+Works without scripts, by keyboard and read aloud: one fieldset, one radio button
+per profile with its label and a described-by note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from jupyter_vgpu.client import DeviceInfo
+from jupyter_vgpu.hub.availability import Offer
+from jupyter_vgpu.hub.choices import KEY
+from jupyter_vgpu.model import Profile
+from jupyter_vgpu.units import format_bytes, format_ppm
+
+
+def options_form(
+    offers: Sequence[Offer], devices: Sequence[DeviceInfo] | None, last_choice: object = None, trouble: str = ""
+) -> str:
+    """Return the fieldset for JupyterHub's spawn form.
+
+    Args:
+        offers: What is offered, in order.
+        devices: The agent's answer, `None` when it gave none.
+        last_choice: Profile name of the user's last spawn; anything that is no offer counts as none.
+        trouble: Why the agent's answer is missing; empty when it is not.
+    """
+    chosen = _preselected(offers, last_choice)
+    rows = "".join(_row(number, offer, offer is chosen, devices) for number, offer in enumerate(offers))
+    return (
+        '<fieldset class="jupyter-vgpu-profiles mb-3" aria-describedby="jupyter-vgpu-state">'
+        "<legend>GPU</legend>"
+        f"{_state(devices, trouble)}{rows}"
+        "</fieldset>"
+    )
+
+
+def _preselected(offers: Sequence[Offer], last_choice: object) -> Offer | None:
+    """Return the last choice if it can be had, else the default, else the first that can; `None` if none can."""
+    available = [offer for offer in offers if offer.can_be_had]
+    for offer in available:
+        if offer.profile.name == last_choice:
+            return offer
+    for offer in available:
+        if offer.profile.is_default:
+            return offer
+    return available[0] if available else None
+
+
+def _state(devices: Sequence[DeviceInfo] | None, trouble: str) -> str:
+    if devices is None:
+        return (
+            '<p id="jupyter-vgpu-state" role="alert" class="alert alert-warning">'
+            "No GPU can be had at the moment: the GPU agent of this node does not answer. "
+            f"Reload this page to ask again. <small>{escape(trouble)}</small></p>"
+        )
+    names = ", ".join(f"{device['name']} ({format_bytes(device['total_bytes'])})" for device in devices)
+    text = f"On this node: {names}." if names else "This node has no GPU."
+    return f'<p id="jupyter-vgpu-state" class="text-muted">{escape(text)}</p>'
+
+
+def _row(number: int, offer: Offer, is_chosen: bool, devices: Sequence[DeviceInfo] | None) -> str:
+    name = escape(offer.profile.name)
+    state = "" if offer.can_be_had else " disabled"
+    checked = " checked" if is_chosen else ""
+    notes = [offer.profile.description, what_it_is(offer.profile, devices), _how_many(offer)]
+    return (
+        '<div class="form-check mb-2">'
+        f'<input class="form-check-input" type="radio" name="{KEY}" id="jupyter-vgpu-{number}" value="{name}"'
+        f' aria-describedby="jupyter-vgpu-{number}-note"{checked}{state}>'
+        f' <label class="form-check-label" for="jupyter-vgpu-{number}">{name}</label>'
+        f' <div id="jupyter-vgpu-{number}-note" class="form-text">'
+        f"{' '.join(escape(note) for note in notes if note)}</div></div>"
+    )
+
+
+def what_it_is(profile: Profile, devices: Sequence[DeviceInfo] | None) -> str:
+    """Return in words what a profile gives, with sizes where the node's devices are alike.
+
+    Args:
+        profile: The profile.
+        devices: The node's devices; `None` when they are not known.
+    """
+    where = f" on each of {profile.devices} GPUs" if profile.devices > 1 else ""
+    if profile.backend == "whole":
+        return f"{profile.devices} whole GPUs, nobody else's." if where else "A whole GPU, nobody else's."
+    sizes = {profile.memory.of(device["total_bytes"]) for device in devices or ()}
+    if len(sizes) == 1:
+        memory = f"{format_bytes(sizes.pop())} of GPU memory"
+    elif profile.memory.size_bytes is not None:
+        memory = f"{format_bytes(profile.memory.size_bytes)} of GPU memory"
+    else:
+        memory = f"{profile.memory.fraction} of the GPU's memory"
+    share = f", {format_ppm(profile.share_ppm)} of its time" if profile.share_ppm else ""
+    return f"{memory}{share}{where}."
+
+
+def _how_many(offer: Offer) -> str:
+    if offer.free is None or not offer.total:
+        return f"Not available: {offer.obstacle}."
+    if not offer.free:
+        return f"None of {offer.total} free now: {offer.obstacle}."
+    return f"{offer.free} of {offer.total} free now."

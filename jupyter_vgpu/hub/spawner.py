@@ -1,0 +1,231 @@
+"""The mixin that gives any spawner's servers a slice of a GPU.
+
+Leftmost, it wraps what the spawner does and leaves the spawner's own settings and hooks as they are: a hook runs
+where it always ran, with the claim around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner, Spawner
+from jupyterhub.utils import maybe_future
+from traitlets import Unicode
+from traitlets.config import LoggingConfigurable
+
+from jupyter_vgpu.client import DeviceInfo
+from jupyter_vgpu.errors import VGPUError
+from jupyter_vgpu.hub import startup
+from jupyter_vgpu.hub.availability import offers
+from jupyter_vgpu.hub.choices import KEY, profile_of, split_form
+from jupyter_vgpu.hub.form import options_form
+from jupyter_vgpu.hub.injectors import Injector, LocalInjector
+from jupyter_vgpu.hub.reconciliation import ServerKey
+from jupyter_vgpu.hub.refusals import leave_uncounted, refusal
+from jupyter_vgpu.hub.settings import VGPUHub
+from jupyter_vgpu.model import Edits, Profile
+
+# In every class it is mixed into, the mixin's super() is a spawner.
+_Base: Any = Spawner if TYPE_CHECKING else LoggingConfigurable
+
+
+class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
+    """Claim a slice before the server starts, hand it to the server's processes, release it when the server is gone.
+
+    Attributes:
+        vgpu_injector: How edits reach this platform's processes.
+        vgpu_claim_id: The claim this server holds; empty = none. Kept over restarts of the hub.
+    """
+
+    vgpu_injector: ClassVar[Injector]
+    vgpu_claim_id = Unicode()
+
+    _vgpu_edits: Edits | None = None
+    _vgpu_is_claiming = False
+    _vgpu_is_starting = False
+    _vgpu_is_stopping = False
+    _vgpu_uncounted_in: dict[str, Any] | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        startup.arrange(VGPUSpawnerMixin)
+
+    # What there is to choose, and what was chosen
+
+    async def get_options_form(self) -> str:
+        """Return the spawner's own form, if it has one, followed by ours with what can be had now."""
+        own_form = await maybe_future(super().get_options_form())
+        settings = self._vgpu_settings()
+        devices: list[DeviceInfo] | None = None
+        trouble = ""
+        try:
+            devices = await settings.desk.devices()
+        except VGPUError as error:
+            self.log.warning("%s is shown a form without figures: %s", self._log_name, error)
+            trouble = str(error)
+        ours = options_form(offers(settings.offered, devices), devices, self.user_options.get(KEY), trouble)
+        return f"{own_form or ''}{ours}"
+
+    async def run_options_from_form(self, form_data: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the user options of a submitted form: the spawner reads its part, we ours."""
+        try:
+            ours, rest = split_form(form_data)
+            theirs = await maybe_future(super().run_options_from_form(rest))
+            return self._vgpu_checked({**theirs, **ours})
+        except VGPUError as error:
+            raise refusal(error) from error
+
+    async def options_from_query(self, query_data: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the user options of a link to the spawn page; see `run_options_from_form`."""
+        try:
+            ours, rest = split_form(query_data)
+            theirs = await maybe_future(super().options_from_query(rest))
+            return self._vgpu_checked({**theirs, **ours})
+        except VGPUError as error:
+            raise refusal(error) from error
+
+    async def _run_apply_user_options(self, user_options: Mapping[str, Any]) -> None:
+        """Hand the spawner its own options only; its hook may refuse what it does not know."""
+        self._vgpu_profile()
+        theirs = {key: value for key, value in user_options.items() if key != KEY}
+        await maybe_future(super()._run_apply_user_options(theirs))
+
+    def _vgpu_checked(self, user_options: dict[str, Any]) -> dict[str, Any]:
+        profile_of(user_options, self._vgpu_settings().offered, self._vgpu_others_allowed())
+        return user_options
+
+    def _vgpu_profile(self) -> Profile:
+        """Return the profile that this spawn asks for, on whatever path it came.
+
+        Raises:
+            web.HTTPError: It asks for something that is not understood.
+        """
+        try:
+            return profile_of(self.user_options, self._vgpu_settings().offered, self._vgpu_others_allowed())
+        except VGPUError as error:
+            raise self._vgpu_refusal(error) from error
+
+    def _vgpu_others_allowed(self) -> bool:
+        """Whether the wrapped spawner, or the admin, declares user options besides ours."""
+        reads_form = getattr(self.options_from_form, "__name__", "") != "_passthrough_options_from_form"
+        return bool(self.options_form or self.apply_user_options or reads_form)
+
+    # Start and end
+
+    async def start(self) -> Any:
+        """Claim a slice and start the server in it.
+
+        Raises:
+            web.HTTPError: No slice: which, why, and what would work. Nothing was started.
+        """
+        profile = self._vgpu_profile()
+        self._vgpu_is_starting = self._vgpu_is_claiming = True
+        try:
+            await self._vgpu_claim(profile)
+            self._vgpu_is_claiming = False
+            return await maybe_future(super().start())
+        finally:
+            self._vgpu_is_starting = self._vgpu_is_claiming = False
+
+    async def _vgpu_claim(self, profile: Profile) -> None:
+        try:
+            uid = self.vgpu_injector.uid(self)
+            granted = await self._vgpu_settings().desk.take(self._vgpu_key, uid, profile)
+            self.vgpu_claim_id = granted.claim["claim"]
+            self.vgpu_injector.environment(granted.edits, {})  # refuse before anything is started
+            self._vgpu_edits = granted.edits
+        except VGPUError as error:
+            raise self._vgpu_refusal(error) from error
+
+    def get_env(self) -> dict[str, str]:
+        """Return the server's environment, with the claim's edits while one is held."""
+        environment: dict[str, str] = super().get_env()
+        if self._vgpu_edits is None:
+            return environment
+        return self.vgpu_injector.environment(self._vgpu_edits, environment)
+
+    async def poll(self) -> int | None:
+        """Return the server's exit status, `None` while it runs; release its slice when it is gone."""
+        if self._vgpu_is_claiming:
+            return None  # nothing has been started, and nothing has failed yet
+        claim_id = self.vgpu_claim_id  # polling a dead server clears its state
+        status: int | None = await maybe_future(super().poll())
+        if status is not None and not self._vgpu_is_starting and not self._vgpu_is_stopping:
+            await self._vgpu_give_back(claim_id, f"the server ended by itself (status {status})")
+        return status
+
+    async def stop(self, now: bool = False) -> None:
+        """Stop the server, then release its slice: its memory is free only when its processes are gone."""
+        claim_id = self.vgpu_claim_id
+        self._vgpu_is_stopping = True
+        try:
+            await maybe_future(super().stop(now=now))
+        finally:
+            self._vgpu_is_stopping = False
+        await self._vgpu_give_back(claim_id, "the server was stopped")
+
+    async def run_post_stop_hook(self) -> None:
+        """Run the admin's hook, after the slice has been released whatever happened before."""
+        await self._vgpu_give_back(self.vgpu_claim_id, "the server was cleaned up")
+        try:
+            await maybe_future(super().run_post_stop_hook())
+        finally:
+            settings, self._vgpu_uncounted_in = self._vgpu_uncounted_in, None
+            if settings is not None:
+                leave_uncounted(settings)
+
+    async def _vgpu_give_back(self, claim_id: str, because: str) -> None:
+        await self._vgpu_settings().desk.give_back(self._vgpu_key, claim_id, because)
+        if claim_id == self.vgpu_claim_id:
+            self.vgpu_claim_id = ""
+            self._vgpu_edits = None
+
+    # State over restarts of the hub
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the spawner's state and the claim's id; the claim's secret is kept nowhere."""
+        state: dict[str, Any] = super().get_state()
+        if self.vgpu_claim_id:
+            state[startup.STATE_KEY] = self.vgpu_claim_id
+        return state
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take up the spawner's state and the claim's id."""
+        super().load_state(state)
+        self.vgpu_claim_id = state.get(startup.STATE_KEY, "")
+
+    def clear_state(self) -> None:
+        """Forget the server; a claim not yet released stays in the ledger, by user and server."""
+        super().clear_state()
+        self.vgpu_claim_id = ""
+        self._vgpu_edits = None
+
+    # Small print
+
+    @property
+    def _vgpu_key(self) -> ServerKey:
+        return (self.user.name, self.name)
+
+    def _vgpu_settings(self) -> VGPUHub:
+        if VGPUHub.initialized():
+            return VGPUHub.instance()
+        return VGPUHub.start(self)  # in a program that embeds the hub and was not seen starting
+
+    def _vgpu_refusal(self, error: VGPUError) -> Exception:
+        """Return what to raise for `error`, and remember that it is no failure of the hub."""
+        if self.handler is not None:
+            self._vgpu_uncounted_in = self.handler.settings
+        return refusal(error)
+
+
+class VGPULocalProcessSpawner(VGPUSpawnerMixin, LocalProcessSpawner):  # type: ignore[misc]
+    """Servers as processes of system users on this node, each in its slice of a GPU."""
+
+    vgpu_injector = LocalInjector()
+
+
+class VGPUSimpleLocalProcessSpawner(VGPUSpawnerMixin, SimpleLocalProcessSpawner):  # type: ignore[misc]
+    """Servers as processes of the hub's own user, each in its slice of a GPU: for trials, without isolation."""
+
+    vgpu_injector = LocalInjector(as_hub_user=True)

@@ -1,0 +1,238 @@
+"""The ledger itself: entries are opened, bound and closed; nothing is ever deleted."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, ClassVar
+
+from sqlalchemy import create_engine, select
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from jupyter_vgpu.errors import BadValueError, VGPUError
+from jupyter_vgpu.ledger.tables import SCHEMA_VERSION, Base, ClaimRow, EventRow, Meta
+
+_URL_ALLOWED = 'an SQLAlchemy URL is, as "sqlite:////srv/jupyterhub/jupyter_vgpu.sqlite" or "postgresql://…"'
+
+
+class LedgerError(VGPUError):
+    """The ledger's database does not do what it should; the message names it without its password."""
+
+    reason: ClassVar[str] = "ledger"
+    http_status: ClassVar[int] = 503
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One claim as the ledger knows it; see `tables.ClaimRow` for the fields."""
+
+    entry_id: int
+    claim_id: str | None
+    tenant: str
+    user: str
+    server: str
+    profile: str
+    node: str
+    state: str
+    requested_at: datetime
+    bound_at: datetime | None
+    released_at: datetime | None
+    ended_because: str
+
+
+class Ledger:
+    """One hub's entries in one database.
+
+    Attributes:
+        hub_name: Name this hub goes by at its agents: the one given, or one made up at the first start and kept
+            in the database, so that it survives restarts and is nobody else's.
+    """
+
+    def __init__(self, url: str, hub_name: str = "") -> None:
+        """Open the database, and make its tables where there are none.
+
+        Args:
+            url: Where it is; a new SQLite file is made readable by its owner only.
+            hub_name: Name of this hub; empty = the one that the ledger keeps.
+
+        Raises:
+            BadValueError: The URL is none, or the database belongs to a newer version of this package.
+            LedgerError: The database does not answer or cannot be written.
+        """
+        self._url = _parse_url(url)
+        self._shown_url = self._url.render_as_string(hide_password=True)
+        try:
+            self._engine = create_engine(self._url)
+        except (ArgumentError, NoSuchModuleError, ImportError) as error:
+            raise BadValueError("ledger_url", self._shown_url, f"{_URL_ALLOWED} ({error})") from error
+        with self._session() as session:
+            _make_file(self._url)
+            Base.metadata.create_all(session.connection())
+            self._check_version(session)
+            self.hub_name = hub_name or _kept_hub_name(session)
+
+    @contextmanager
+    def _session(self) -> Iterator[Session]:
+        """Give a session that commits at its end; a failure of the database becomes a `LedgerError`."""
+        try:
+            with Session(self._engine) as session, session.begin():
+                yield session
+        except (SQLAlchemyError, OSError) as error:
+            cause = getattr(error, "orig", None) or error
+            raise LedgerError(f"the ledger at {self._shown_url} cannot be used: {cause}") from error
+
+    def _check_version(self, session: Session) -> None:
+        row = session.get(Meta, "schema_version")
+        if row is None:
+            session.add(Meta(key="schema_version", value=str(SCHEMA_VERSION)))
+        elif row.value != str(SCHEMA_VERSION):
+            raise BadValueError(
+                "ledger_url",
+                self._shown_url,
+                f"a ledger of version {SCHEMA_VERSION} is, and this one has {row.value}: use the jupyter-vgpu that "
+                "wrote it, or name another ledger",
+            )
+
+    def open_entry(self, user: str, server: str, tenant: str, profile: str, node: str) -> int:
+        """Note that a claim is about to be asked for, and return its entry's id."""
+        with self._session() as session:
+            row = ClaimRow(
+                hub=self.hub_name,
+                user_name=user,
+                server_name=server,
+                tenant=tenant,
+                profile=profile,
+                node=node,
+                requested_at=_now(),
+            )
+            session.add(row)
+            session.flush()
+            session.add(_event(row, "requested"))
+            return row.entry_id
+
+    def bind(self, entry_id: int, claim_id: str, backend: str, devices: Sequence[Mapping[str, Any]]) -> None:
+        """Note that the agent granted the claim."""
+        with self._session() as session:
+            row = session.get_one(ClaimRow, entry_id)
+            row.claim_id, row.backend, row.devices = claim_id, backend, [dict(device) for device in devices]
+            row.state, row.bound_at = "bound", _now()
+            session.add(_event(row, "bound", claim_id))
+
+    def adopt(self, user: str, server: str, tenant: str, profile: str, node: str, claim_id: str) -> None:
+        """Note a claim that the agent and the hub know and the ledger does not; nothing when it does."""
+        with self._session() as session:
+            if session.scalar(select(ClaimRow).where(ClaimRow.claim_id == claim_id)) is not None:
+                return
+            now = _now()
+            row = ClaimRow(
+                hub=self.hub_name,
+                user_name=user,
+                server_name=server,
+                tenant=tenant,
+                profile=profile,
+                node=node,
+                claim_id=claim_id,
+                state="bound",
+                requested_at=now,
+                bound_at=now,
+            )
+            session.add(row)
+            session.flush()
+            session.add(_event(row, "adopted", claim_id))
+
+    def close_entry(self, entry_id: int, because: str) -> bool:
+        """Note that a claim ended; return whether it was open. Closing twice is closing once."""
+        with self._session() as session:
+            row = session.get_one(ClaimRow, entry_id)
+            if row.state == "released":
+                return False
+            row.state, row.released_at, row.ended_because = "released", _now(), because
+            session.add(_event(row, "released", because))
+            return True
+
+    def note(self, entry_id: int, kind: str, detail: str = "") -> None:
+        """Keep an event of a claim."""
+        with self._session() as session:
+            session.add(_event(session.get_one(ClaimRow, entry_id), kind, detail))
+
+    def open_entries(self, user: str | None = None, server: str = "") -> list[Entry]:
+        """Return the claims that are held, oldest first: all of this hub's, or those of one server."""
+        query = select(ClaimRow).where(ClaimRow.hub == self.hub_name, ClaimRow.state != "released")
+        if user is not None:
+            query = query.where(ClaimRow.user_name == user, ClaimRow.server_name == server)
+        return self._entries(query.order_by(ClaimRow.entry_id))
+
+    def history(self, user: str, server: str = "") -> list[Entry]:
+        """Return all claims of one server, oldest first."""
+        query = select(ClaimRow).where(
+            ClaimRow.hub == self.hub_name, ClaimRow.user_name == user, ClaimRow.server_name == server
+        )
+        return self._entries(query.order_by(ClaimRow.entry_id))
+
+    def events(self, entry_id: int) -> list[tuple[datetime, str, str]]:
+        """Return what happened to one claim, oldest first: when, kind, detail."""
+        with self._session() as session:
+            row = session.get_one(ClaimRow, entry_id)
+            return [(event.at, event.kind, event.detail) for event in row.events]
+
+    def close(self) -> None:
+        """Close the connections; the ledger opens new ones when it is used again."""
+        self._engine.dispose()
+
+    def _entries(self, query: Any) -> list[Entry]:
+        with self._session() as session:
+            return [_entry(row) for row in session.scalars(query)]
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def _event(row: ClaimRow, kind: str, detail: str = "") -> EventRow:
+    return EventRow(entry_id=row.entry_id, at=_now(), kind=kind, detail=detail)
+
+
+def _entry(row: ClaimRow) -> Entry:
+    return Entry(
+        entry_id=row.entry_id,
+        claim_id=row.claim_id,
+        tenant=row.tenant,
+        user=row.user_name,
+        server=row.server_name,
+        profile=row.profile,
+        node=row.node,
+        state=row.state,
+        requested_at=row.requested_at,
+        bound_at=row.bound_at,
+        released_at=row.released_at,
+        ended_because=row.ended_because,
+    )
+
+
+def _parse_url(url: str) -> URL:
+    try:
+        return make_url(url)
+    except ArgumentError as error:
+        raise BadValueError("ledger_url", url, _URL_ALLOWED) from error
+
+
+def _make_file(url: URL) -> None:
+    """Make a new SQLite file before SQLite does: it would be readable by everyone."""
+    if url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:"):
+        os.close(os.open(Path(str(url.database)), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+
+
+def _kept_hub_name(session: Session) -> str:
+    row = session.get(Meta, "hub_name")
+    if row is None:
+        row = Meta(key="hub_name", value=f"{socket.gethostname()[:60]}-{secrets.token_hex(4)}")
+        session.add(row)
+    return row.value

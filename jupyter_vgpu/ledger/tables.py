@@ -1,0 +1,106 @@
+"""The ledger's tables, for SQLite, PostgreSQL and what else SQLAlchemy speaks.
+
+A change of a table raises `SCHEMA_VERSION` and comes with its migration.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+from sqlalchemy import JSON, DateTime, ForeignKey, Index, String, Text
+from sqlalchemy.engine import Dialect
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
+from sqlalchemy.types import TypeDecorator
+
+SCHEMA_VERSION = 1
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """A moment with its time zone, kept as UTC; SQLite has no time zones and gets them back here."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Return `value` in UTC; refuse one without a time zone, which could be any of 38 moments."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value!r} has no time zone")
+        return value.astimezone(timezone.utc)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Return what was stored, with its time zone."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=timezone.utc) if value.tzinfo is None else value.astimezone(timezone.utc)
+
+
+class Base(DeclarativeBase):
+    """Root of the tables; no other package's tables hang here."""
+
+
+class Meta(Base):
+    """One row per fact about the ledger itself: `schema_version`, `hub_name`."""
+
+    __tablename__ = "vgpu_meta"
+
+    key: Mapped[str] = mapped_column(String(40), primary_key=True)
+    value: Mapped[str] = mapped_column(Text)
+
+
+class ClaimRow(Base):
+    """One claim, from the moment it was asked for; never deleted.
+
+    Attributes:
+        claim_id: Given by the agent; `None` until it answered, and for ever when it refused.
+        hub: Name of the hub that asked.
+        tenant: As the agent knows it.
+        user_name: Hub user.
+        server_name: Named server; empty for the default one.
+        profile: Name of the profile.
+        backend: How it is enforced, as the agent said; empty until it answered.
+        node: Host of the agent.
+        devices: The agent's list: uuid, name, memory_bytes, share, ceiling of each.
+        state: One of `jupyter_vgpu.model.CLAIM_STATES`.
+        requested_at: When the hub asked.
+        bound_at: When the agent had answered; `None` when it never did.
+        released_at: When it ended; `None` while it is held.
+        ended_because: Why it ended, in words; empty while it is held.
+    """
+
+    __tablename__ = "vgpu_claims"
+    __table_args__ = (Index("vgpu_claims_by_server", "hub", "user_name", "server_name", "state"),)
+
+    entry_id: Mapped[int] = mapped_column(primary_key=True)
+    claim_id: Mapped[str | None] = mapped_column(String(80), unique=True)
+    hub: Mapped[str] = mapped_column(String(255))
+    tenant: Mapped[str] = mapped_column(String(600))
+    user_name: Mapped[str] = mapped_column(String(255))
+    server_name: Mapped[str] = mapped_column(String(255), default="")
+    profile: Mapped[str] = mapped_column(String(255))
+    backend: Mapped[str] = mapped_column(String(40), default="")
+    node: Mapped[str] = mapped_column(String(255))
+    devices: Mapped[list[dict[str, Any]]] = mapped_column(JSON, default=list)
+    state: Mapped[str] = mapped_column(String(20), default="pending")
+    requested_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    bound_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    released_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    ended_because: Mapped[str] = mapped_column(Text, default="")
+
+    events: Mapped[list[EventRow]] = relationship(back_populates="claim", order_by="EventRow.event_id")
+
+
+class EventRow(Base):
+    """Something that happened to a claim."""
+
+    __tablename__ = "vgpu_events"
+
+    event_id: Mapped[int] = mapped_column(primary_key=True)
+    entry_id: Mapped[int] = mapped_column(ForeignKey("vgpu_claims.entry_id"), index=True)
+    at: Mapped[datetime] = mapped_column(UtcDateTime)
+    kind: Mapped[str] = mapped_column(String(40))
+    detail: Mapped[str] = mapped_column(Text, default="")
+
+    claim: Mapped[ClaimRow] = relationship(back_populates="events")
