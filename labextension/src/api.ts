@@ -1,0 +1,117 @@
+/**
+ * The only file that knows the server's URLs.
+ *
+ * Events come over `fetch`, not `EventSource`: that one can carry neither the
+ * token nor the XSRF header that Jupyter servers may ask for.
+ */
+
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+import { DisposableDelegate, IDisposable } from '@lumino/disposable';
+import { createParser } from 'eventsource-parser';
+
+import { IReading, isReading } from './wire';
+
+/**
+ * Why a stream is over.
+ *
+ * - `server-unreachable`: no connection, or it broke;
+ * - `no-extension`: the server knows no such stream;
+ * - `refused`: this user may not see it, or is no longer logged in;
+ * - `bad-answer`: something else than figures came.
+ */
+export type Ending =
+  'server-unreachable' | 'no-extension' | 'refused' | 'bad-answer';
+
+/** Who listens to a stream. */
+export interface IListener {
+  onReading(reading: IReading): void;
+  /** Called once, and not after the stream was disposed. */
+  onEnd(ending: Ending): void;
+}
+
+/** Open the stream of figures; dispose it to close it. */
+export function openStream(
+  listener: IListener,
+  settings: ServerConnection.ISettings = ServerConnection.makeSettings()
+): IDisposable {
+  const abort = new AbortController();
+  const guarded: IListener = {
+    onReading: reading => {
+      if (!abort.signal.aborted) {
+        listener.onReading(reading);
+      }
+    },
+    onEnd: ending => {
+      if (!abort.signal.aborted) {
+        listener.onEnd(ending);
+      }
+    }
+  };
+  void readStream(guarded, settings, abort.signal).then(guarded.onEnd);
+  return new DisposableDelegate(() => abort.abort());
+}
+
+async function readStream(
+  listener: IListener,
+  settings: ServerConnection.ISettings,
+  signal: AbortSignal
+): Promise<Ending> {
+  const url = URLExt.join(settings.baseUrl, 'jupyter-vgpu', 'live');
+  try {
+    const response = await ServerConnection.makeRequest(
+      url,
+      { signal },
+      settings
+    );
+    if (response.status === 404) {
+      return 'no-extension';
+    }
+    if (response.status === 401 || response.status === 403) {
+      return 'refused';
+    }
+    if (!response.ok || !response.body) {
+      return 'server-unreachable';
+    }
+    return await readEvents(response.body.getReader(), listener);
+  } catch {
+    return 'server-unreachable';
+  }
+}
+
+async function readEvents(
+  body: ReadableStreamDefaultReader<Uint8Array>,
+  listener: IListener
+): Promise<Ending> {
+  let isBad = false;
+  const parser = createParser({
+    onEvent: event => {
+      const value = decode(event.data);
+      if (isReading(value)) {
+        listener.onReading(value);
+      } else {
+        isBad = true;
+      }
+    }
+  });
+  const decoder = new TextDecoder();
+  for (;;) {
+    const { done, value } = await body.read();
+    if (done) {
+      return 'server-unreachable';
+    }
+    parser.feed(decoder.decode(value, { stream: true }));
+    if (isBad) {
+      await body.cancel();
+      return 'bad-answer';
+    }
+  }
+}
+
+function decode(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
