@@ -3,10 +3,12 @@
 #   VENV       where the virtual environment goes              (default .venv)
 #   PYTHON     the interpreter it is made from                 (default: the system's, at least 3.10)
 #   DEMO_PORT  where `make demo` listens                       (default 8000)
+#   DEMO_BOARD simulated board of the demo, even where there is a GPU  (default none)
 #   ARGS       passed on to pytest, as in ARGS="tests/hub -x"
 
 VENV ?= .venv
 DEMO_PORT ?= 8000
+DEMO_BOARD ?=
 ARGS ?=
 
 export VENV PYTHON DEMO_PORT
@@ -35,7 +37,7 @@ help: ## Say what there is to make
 
 .PHONY: demo
 demo: setup-demo ## Run a JupyterHub with GPU slices on this machine; Ctrl-C ends it and removes all traces
-	@exec $(BIN)/python demo/run.py --port $(DEMO_PORT)
+	@exec $(BIN)/python demo/run.py --port "$(DEMO_PORT)" --board "$(DEMO_BOARD)"
 
 # --- to build ----------------------------------------------------------------------------------------
 

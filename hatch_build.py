@@ -67,9 +67,9 @@ class NativeAndPanelHook(BuildHookInterface[Any]):
         if self.target_name != "wheel":
             return
         self._build_native()
-        platform = os.environ.get("JUPYTER_VGPU_WHEEL_PLATFORM") or sysconfig.get_platform()
+        here = sysconfig.get_platform().replace("-", "_").replace(".", "_")
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{platform.replace('-', '_').replace('.', '_')}"
+        build_data["tag"] = f"py3-none-{os.environ.get('JUPYTER_VGPU_WHEEL_PLATFORM') or here}"
 
     def _panel_is_wanted(self) -> bool:
         return not os.environ.get("JUPYTER_VGPU_NO_PANEL")
