@@ -53,10 +53,12 @@ class Backend(Protocol):
 
     Attributes:
         name: As in profiles and in the API.
+        level: Trust level for people, as long as nothing else was seen.
         requirement: What `supports` asks for, as a sentence for a refusal.
     """
 
     name: ClassVar[str]
+    level: ClassVar[str]
     requirement: ClassVar[str]
 
     def supports(self, profile: Profile) -> bool:

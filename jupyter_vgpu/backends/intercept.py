@@ -59,6 +59,7 @@ class InterceptBackend:
     """Memory by library and agent; time by the governor once there is one."""
 
     name: ClassVar[str] = "intercept"
+    level: ClassVar[str] = "cooperative"
     requirement: ClassVar[str] = "intercept takes any profile but one with backend whole"
 
     def supports(self, profile: Profile) -> bool:
@@ -74,12 +75,13 @@ class InterceptBackend:
 
     def observe(self, claim: Claim, pids: Sequence[int]) -> Enforcement:
         """Return whether every attached process really has the library mapped."""
-        level = "cooperative"
         if not pids:
-            return Enforcement(level, False, "no process of this slice has used the GPU yet")
+            return Enforcement(self.level, False, "no process of this slice has used the GPU yet")
         mapped = {pid: has_mapped(pid, INTERCEPT_LIBRARY) for pid in pids}
         if missing := [pid for pid, answer in mapped.items() if answer is False]:
-            return Enforcement(level, False, f"attached without the library: process {', '.join(map(str, missing))}")
+            return Enforcement(
+                self.level, False, f"attached without the library: process {', '.join(map(str, missing))}"
+            )
         if unseen := [pid for pid, answer in mapped.items() if answer is None]:
-            return Enforcement(level, False, f"the agent cannot look into process {', '.join(map(str, unseen))}")
-        return Enforcement(level, True, "memory is limited by a preloaded library in each process of the slice")
+            return Enforcement(self.level, False, f"the agent cannot look into process {', '.join(map(str, unseen))}")
+        return Enforcement(self.level, True, "memory is limited by a preloaded library in each process of the slice")

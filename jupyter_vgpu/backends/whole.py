@@ -17,6 +17,7 @@ class WholeBackend:
     """Whole devices. The library hides the node's other devices and counts use; it limits nothing inside."""
 
     name: ClassVar[str] = "whole"
+    level: ClassVar[str] = "whole device"
     requirement: ClassVar[str] = "whole takes share 1 and all of the memory"
 
     def supports(self, profile: Profile) -> bool:
@@ -32,9 +33,8 @@ class WholeBackend:
 
     def observe(self, claim: Claim, pids: Sequence[int]) -> Enforcement:
         """Return whether the attached processes see this claim's devices only."""
-        level = "whole device"
         if not pids:
-            return Enforcement(level, False, "no process of this slice has used the GPU yet")
+            return Enforcement(self.level, False, "no process of this slice has used the GPU yet")
         if not all(has_mapped(pid, INTERCEPT_LIBRARY) for pid in pids):
-            return Enforcement(level, False, "a process without the library sees the node's other devices too")
-        return Enforcement(level, True, "no other claim has any part of these devices")
+            return Enforcement(self.level, False, "a process without the library sees the node's other devices too")
+        return Enforcement(self.level, True, "no other claim has any part of these devices")

@@ -1,0 +1,216 @@
+"""The socket on which a tenant's processes attach, and get their claim's pages.
+
+Whoever connects is untrusted: nothing here waits for a peer, every connection has a
+deadline, and a peer that sends nonsense costs one line of log a minute.
+"""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from jupyter_vgpu import pages
+from jupyter_vgpu.agent import peers
+
+log = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 2.0
+MOST_PENDING_PER_USER = 512
+_ACCEPTS_PER_TURN = 64
+_OFFENCE_SECONDS = 60.0
+_MOST_OFFENDERS = 4096
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an attaching process is told.
+
+    Attributes:
+        status: `pages.ATTACH_*`.
+        message: For the tenant's eyes when refused.
+        slot: With `ATTACH_OK`.
+        fds: Control and usage page, with `ATTACH_OK`.
+        undo: Called when the answer could not be delivered.
+    """
+
+    status: int
+    message: str = ""
+    slot: pages.Slot | None = None
+    fds: tuple[int, ...] = ()
+    undo: Callable[[], None] | None = None
+
+
+# Decides, given the peer, its pidfd (the decider's to close or keep) and the secret it showed.
+Decider = Callable[[peers.Peer, int, str], Answer]
+
+
+class OffenceLog:
+    """Logs one line per offender per minute, however many there are."""
+
+    def __init__(self) -> None:
+        """Start with nobody."""
+        self._last: dict[int, float] = {}
+        self._silenced: dict[int, int] = {}
+
+    def note(self, peer: peers.Peer, what: str) -> None:
+        """Log that `peer` did `what`, unless its user had a line within the last minute."""
+        now = time.monotonic()
+        if now - self._last.get(peer.uid, -_OFFENCE_SECONDS) < _OFFENCE_SECONDS:
+            self._silenced[peer.uid] = self._silenced.get(peer.uid, 0) + 1
+            return
+        if len(self._last) >= _MOST_OFFENDERS:
+            self._last.clear()
+        self._last[peer.uid] = now
+        before = self._silenced.pop(peer.uid, 0)
+        log.warning("attach: uid %d, process %d: %s (%d earlier ones not logged)", peer.uid, peer.pid, what, before)
+
+
+@dataclass(frozen=True)
+class _Pending:
+    connection: socket.socket
+    peer: peers.Peer
+    deadline: asyncio.TimerHandle
+
+
+class AttachServer:
+    """Serves one listening SOCK_SEQPACKET socket from an event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, listener: socket.socket, decide: Decider) -> None:
+        """Serve `listener`, which becomes this object's to close; `decide` is called in the loop."""
+        self._loop = loop
+        self._listener = listener
+        self._decide = decide
+        self._offences = OffenceLog()
+        self._pending: dict[int, _Pending] = {}
+        self._pending_per_user: dict[int, int] = {}
+        self._request_bytes = pages.request_bytes()
+        self._is_open = True
+        listener.setblocking(False)
+        loop.add_reader(listener.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Stop serving and drop who is waiting."""
+        self._is_open = False
+        self._loop.remove_reader(self._listener.fileno())
+        self._listener.close()
+        for fd in list(self._pending):
+            self._drop(fd)
+
+    def _accept(self) -> None:
+        for _ in range(_ACCEPTS_PER_TURN):
+            try:
+                connection, _ = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
+                    raise
+                self._pause(error)
+                return
+            self._welcome(connection)
+
+    def _pause(self, error: OSError) -> None:
+        """Leave the queue alone for a moment: out of descriptors, accepting again at once would spin."""
+        log.error("attach: %s; trying again", error)
+        self._loop.remove_reader(self._listener.fileno())
+
+        def resume() -> None:
+            if self._is_open:
+                self._loop.add_reader(self._listener.fileno(), self._accept)
+
+        self._loop.call_later(0.1, resume)
+
+    def _welcome(self, connection: socket.socket) -> None:
+        connection.setblocking(False)
+        try:
+            peer = peers.peer_of(connection)
+        except OSError:
+            connection.close()
+            return
+        if self._pending_per_user.get(peer.uid, 0) >= MOST_PENDING_PER_USER:
+            self._offences.note(peer, f"more than {MOST_PENDING_PER_USER} connections without a request")
+            connection.close()
+            return
+        fd = connection.fileno()
+        self._pending_per_user[peer.uid] = self._pending_per_user.get(peer.uid, 0) + 1
+        deadline = self._loop.call_later(PATIENCE_SECONDS, partial(self._late, fd))
+        self._pending[fd] = _Pending(connection, peer, deadline)
+        self._loop.add_reader(fd, self._readable, fd)
+
+    def _drop(self, fd: int) -> None:
+        pending = self._pending.pop(fd)
+        pending.deadline.cancel()
+        self._loop.remove_reader(fd)
+        pending.connection.close()
+        left = self._pending_per_user[pending.peer.uid] - 1
+        if left:
+            self._pending_per_user[pending.peer.uid] = left
+        else:
+            del self._pending_per_user[pending.peer.uid]
+
+    def _late(self, fd: int) -> None:
+        self._offences.note(self._pending[fd].peer, f"connected and sent nothing for {PATIENCE_SECONDS:g} s")
+        self._drop(fd)
+
+    def _readable(self, fd: int) -> None:
+        pending = self._pending[fd]
+        try:
+            # One byte more than a request tells an oversized one from a right one. Descriptors that
+            # came along are closed by the kernel, since there is no room for them.
+            request = pending.connection.recv(self._request_bytes + 1, socket.MSG_DONTWAIT)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            request = b""
+        try:
+            if request:
+                self._answer(pending, request)
+            else:
+                self._offences.note(pending.peer, "connected and left without a request")
+        finally:
+            self._drop(fd)
+
+    def _answer(self, pending: _Pending, request: bytes) -> None:
+        status, secret = pages.parse_request(request)
+        if status == pages.ATTACH_VERSION:
+            answer = Answer(
+                status, f"this jupyter-vgpu has another page layout than its node agent ({pages.LAYOUT}): update both"
+            )
+        elif status != pages.ATTACH_OK:
+            answer = Answer(status, "malformed request")
+        else:
+            answer = self._identified(pending, secret)
+        if answer.status != pages.ATTACH_OK:
+            self._offences.note(pending.peer, f"refused: {answer.message}")
+        self._send(pending.connection, answer)
+
+    def _identified(self, pending: _Pending, secret: str) -> Answer:
+        try:
+            pidfd = peers.open_pidfd(pending.connection, pending.peer)
+        except ProcessLookupError as error:
+            return Answer(pages.ATTACH_REFUSED, error.strerror or "the process is gone")
+        # Only now it is sure that the pidfd is the peer's: a process that was alive when its
+        # id was looked up, and still holds the connection, is the one that connected.
+        if not peers.is_alive(pidfd) or not peers.is_connected(pending.connection):
+            os.close(pidfd)
+            return Answer(pages.ATTACH_REFUSED, "the process is gone")
+        return self._decide(pending.peer, pidfd, secret)
+
+    def _send(self, connection: socket.socket, answer: Answer) -> None:
+        reply = pages.build_reply(answer.status, answer.message, answer.slot)
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", answer.fds))] if answer.fds else []
+        try:
+            connection.sendmsg([reply], rights, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        except OSError:
+            if answer.undo is not None:
+                with contextlib.suppress(Exception):
+                    answer.undo()

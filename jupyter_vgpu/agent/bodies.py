@@ -1,0 +1,86 @@
+"""What callers of the agent's API may send, checked before anything is done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+
+from jupyter_vgpu.config import check_name, parse_profile
+from jupyter_vgpu.errors import BadValueError
+from jupyter_vgpu.model import ClaimRequest
+
+_LARGEST_UID = 2**32 - 2
+_LONGEST_TENANT = 512
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ProfileBody(_Body):
+    """`profile` of a claim. Its values are the profile rules' to check."""
+
+    name: StrictStr
+    share: Any = None
+    ceiling: Any = None
+    memory_bytes: Any = None
+    memory_fraction: Any = None
+    devices: Any = 1
+    backend: Any = "auto"
+
+
+class ClaimBody(_Body):
+    """Body of `POST /v1/claims`."""
+
+    tenant: StrictStr
+    hub: StrictStr
+    uid: StrictInt = Field(ge=0, le=_LARGEST_UID)
+    profile: ProfileBody
+    while_peer_lives: StrictBool = False
+
+    def request(self) -> ClaimRequest:
+        """Return the request this body is.
+
+        Raises:
+            BadValueError: The profile is not allowed.
+        """
+        profile = self.profile
+        entry: dict[str, object] = {"devices": profile.devices, "backend": profile.backend}
+        if profile.share not in (None, 0):  # 0 and absent: by memory
+            entry["share"] = profile.share
+        if profile.ceiling is not None:
+            entry["ceiling"] = profile.ceiling
+        if profile.memory_bytes is not None and profile.memory_fraction is not None:
+            raise BadValueError("profile.memory_bytes", profile.memory_bytes, "it or memory_fraction is, not both")
+        if profile.memory_bytes is not None:
+            if not isinstance(profile.memory_bytes, int) or profile.memory_bytes <= 1:
+                raise BadValueError("profile.memory_bytes", profile.memory_bytes, "a whole number of bytes is")
+            entry["memory"] = profile.memory_bytes
+        elif profile.memory_fraction is not None:
+            entry["memory"] = profile.memory_fraction
+        return ClaimRequest(
+            tenant=check_name(self.tenant, "tenant", _LONGEST_TENANT),
+            hub=check_name(self.hub, "hub", _LONGEST_TENANT),
+            uid=self.uid,
+            profile=parse_profile(profile.name, entry, "profile"),
+        )
+
+
+def parse_claim_body(content: bytes) -> ClaimBody:
+    """Return the body of `POST /v1/claims`.
+
+    Raises:
+        BadValueError: Naming the key, the value and what is allowed.
+    """
+    try:
+        return ClaimBody.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"]) or "body"
+        if first["type"] == "extra_forbidden":
+            model = ProfileBody if first["loc"][0] == "profile" else ClaimBody
+            raise BadValueError(key, first["input"], f"only the keys {', '.join(model.model_fields)} are") from error
+        if first["type"] == "missing":
+            raise BadValueError(key, None, "it must be given") from error
+        raise BadValueError(key, first["input"], first["msg"][:1].lower() + first["msg"][1:]) from error

@@ -1,0 +1,72 @@
+"""The agent's figures for Prometheus, read at the moment they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4 as CONTENT_TYPE
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from jupyter_vgpu.agent.service import Agent
+from jupyter_vgpu.units import PPM
+
+__all__ = ["CONTENT_TYPE", "render"]
+
+
+class _AgentCollector(Collector):
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def collect(self) -> Iterable[Metric]:
+        yield from self._devices()
+        yield from self._claims()
+
+    def _devices(self) -> Iterable[Metric]:
+        of_device = ["uuid"]
+        total = GaugeMetricFamily("jupyter_vgpu_device_memory_bytes", "Memory of the device.", labels=of_device)
+        free = GaugeMetricFamily(
+            "jupyter_vgpu_device_free_memory_bytes", "Memory promised to no claim.", labels=of_device
+        )
+        share = GaugeMetricFamily(
+            "jupyter_vgpu_device_free_share_ratio", "Part of the device's time promised to no claim.", labels=of_device
+        )
+        for room in self._agent.rooms():
+            total.add_metric([room.uuid], room.total_bytes)
+            free.add_metric([room.uuid], max(0, room.free_bytes))
+            share.add_metric([room.uuid], max(0, room.free_share_ppm) / PPM)
+        yield from (total, free, share)
+
+    def _claims(self) -> Iterable[Metric]:
+        of_claim = ["claim", "tenant", "hub", "uuid"]
+        limit = GaugeMetricFamily("jupyter_vgpu_claim_memory_limit_bytes", "Memory limit.", labels=of_claim)
+        used = GaugeMetricFamily("jupyter_vgpu_claim_memory_used_bytes", "Memory in use.", labels=of_claim)
+        launches = CounterMetricFamily("jupyter_vgpu_claim_launches", "Launches.", labels=of_claim)
+        processes = GaugeMetricFamily(
+            "jupyter_vgpu_claim_processes", "Attached processes.", labels=["claim", "tenant", "hub"]
+        )
+        verified = GaugeMetricFamily(
+            "jupyter_vgpu_claim_verified",
+            "1 when the claim's enforcement was seen in every attached process.",
+            labels=["claim", "tenant", "hub", "backend"],
+        )
+        for tenant in self._agent.tenants:
+            claim = tenant.claim
+            who = [claim.claim_id, claim.tenant, claim.hub]
+            for index, grant in enumerate(claim.grants):
+                limit.add_metric([*who, grant.uuid], grant.memory_bytes)
+                used.add_metric([*who, grant.uuid], tenant.memory_bytes(index))
+                launches.add_metric([*who, grant.uuid], tenant.launches(index))
+            processes.add_metric(who, len(tenant.processes))
+            seen = tenant.verification
+            verified.add_metric([*who, claim.backend], float(seen is not None and seen.enforcement.is_verified))
+        yield from (limit, used, launches, processes, verified)
+
+
+def render(agent: Agent) -> bytes:
+    """Return the figures of `agent` in Prometheus' text format."""
+    registry = CollectorRegistry()
+    registry.register(_AgentCollector(agent))
+    return generate_latest(registry)

@@ -1,0 +1,309 @@
+"""The agent itself: the claims of one node, bound to pages, processes and limits.
+
+Used by `jupyter vgpu agent` with its HTTP sockets, and by `jupyter vgpu run` inside its own
+process. All methods belong to the event loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from jupyter_vgpu import pages
+from jupyter_vgpu._version import __version__
+from jupyter_vgpu.agent import peers, store
+from jupyter_vgpu.agent.attach import Answer, AttachServer
+from jupyter_vgpu.agent.claims import ClaimBook
+from jupyter_vgpu.agent.runtime import RuntimeDir
+from jupyter_vgpu.agent.tenant import Tenant, Verification
+from jupyter_vgpu.agent.watch import DeathWatch, Looker
+from jupyter_vgpu.backends import BACKENDS, Enforcement, Node
+from jupyter_vgpu.client import AgentInfo
+from jupyter_vgpu.errors import NotAuthorizedError, UnknownClaimError
+from jupyter_vgpu.model import Claim, ClaimRequest, Device, Edits, Grant
+from jupyter_vgpu.placement import Room
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 0.25
+
+
+@dataclass(frozen=True)
+class NewClaim:
+    """A claim just made: what was granted, its secret (given once), and what to do to its processes."""
+
+    claim: Claim
+    secret: str
+    edits: Edits
+
+
+class Agent:
+    """One node's devices and who holds them."""
+
+    def __init__(
+        self,
+        devices: Sequence[Device],
+        runtime: RuntimeDir,
+        state_path: Path | None = None,
+        simulated_state: Path | None = None,
+    ) -> None:
+        """Take up the claims of an earlier agent; nothing is served yet.
+
+        Args:
+            devices: The node's devices, at least one.
+            runtime: The runtime directory, taken.
+            state_path: Where claims are kept; `None` = nowhere, they end with this agent.
+            simulated_state: State file of the simulated board; `None` on a real driver.
+
+        Raises:
+            UnreadableStateError: The state file is not ours.
+            NativeLibraryError: The native part is missing.
+        """
+        self.runtime = runtime
+        self.started_at = time.time()
+        self.is_isolated = os.geteuid() == 0
+        self.book = ClaimBook(devices)
+        self.node = Node(runtime.path, simulated_state)
+        self._devices = {device.uuid: device for device in devices}
+        self._tenants: dict[str, Tenant] = {}
+        self._lingering: dict[str, Tenant] = {}
+        self._holders: dict[str, store.Holder] = {}
+        self._state_path = state_path
+        self._saving = asyncio.Lock()
+        self._heartbeat: asyncio.Task[None] | None = None
+        self._background: set[asyncio.Task[Claim | None]] = set()
+        for stored in store.load(state_path) if state_path else ():
+            self._adopt(stored)
+
+    @property
+    def info(self) -> AgentInfo:
+        """This agent, for those who are shown it."""
+        return {"version": __version__, "started_at": self.started_at}
+
+    @property
+    def tenants(self) -> list[Tenant]:
+        """The bound claims' tenants."""
+        return list(self._tenants.values())
+
+    def _adopt(self, stored: store.StoredClaim) -> None:
+        claim = stored.claim
+        for grant in claim.grants:
+            if grant.uuid not in self._devices:
+                log.warning("claim %s of %s: its device %s is gone", claim.claim_id, claim.tenant, grant.uuid)
+        self.book.adopt(claim)
+        self._tenants[claim.claim_id] = Tenant(claim, self._devices)
+        if stored.holder is not None:
+            self._holders[claim.claim_id] = stored.holder
+        log.info("claim %s of %s: taken up again", claim.claim_id, claim.tenant)
+
+    # Starting and stopping
+
+    def start(self) -> None:
+        """Serve tenants' processes from the running loop."""
+        loop = asyncio.get_running_loop()
+        self._deaths = DeathWatch(loop)
+        self._looker = Looker(loop, self._seen)
+        self._looker.start()
+        listener = self.runtime.listen("attach.sock", socket.SOCK_SEQPACKET, 0o666)
+        self._attach_server = AttachServer(loop, listener, self._decide)
+        self._heartbeat = loop.create_task(self._beat())
+        for claim_id, holder in list(self._holders.items()):
+            self._hold(claim_id, holder)
+
+    async def stop(self) -> None:
+        """Stop serving. Claims that are kept on disk stay bound; the others are released."""
+        if self._heartbeat is not None:
+            self._heartbeat.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._heartbeat
+            self._attach_server.close()
+            self._looker.stop()
+            self._deaths.close()
+        async with self._saving:
+            for tenant in [*self._tenants.values(), *self._lingering.values()]:
+                if self._state_path is None:
+                    tenant.pages.release()
+                tenant.pages.close()
+            self._tenants.clear()
+            self._lingering.clear()
+        self.runtime.close()
+
+    async def _beat(self) -> None:
+        """Say to every tenant, four times a second, that the agent lives."""
+        while True:
+            now = time.monotonic()
+            for tenant in self._tenants.values():
+                tenant.pages.heartbeat()
+                tenant.sample(now)
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    # Claims
+
+    def rooms(self) -> list[Room]:
+        """Return what no claim has been promised, and no process of a released one still holds."""
+        return self.book.rooms(self._lingering_grants())
+
+    def _lingering_grants(self) -> list[Grant]:
+        return [grant for tenant in self._lingering.values() for grant in tenant.held()]
+
+    async def claim(self, request: ClaimRequest, holder: int | None = None) -> NewClaim:
+        """Return a new claim, bound and on disk.
+
+        Args:
+            request: What is asked for.
+            holder: A process with whose death the claim is released; `None` = it lives until released.
+
+        Raises:
+            NoCapacityError: It does not fit.
+            BadValueError: It is not allowed.
+            NativeLibraryError: The library or pages cannot be had.
+        """
+        claim_id = secrets.token_hex(8)
+        secret = secrets.token_hex(pages.SECRET_HEX_DIGITS // 2)
+        claim, backend = self.book.admit(request, claim_id, secret, time.time(), self._lingering_grants())
+        try:
+            edits = backend.prepare(claim, secret, self.node)
+            self._tenants[claim_id] = Tenant(claim, self._devices)
+            if holder is not None and (ticks := peers.started_ticks(holder)) is not None:
+                self._holders[claim_id] = store.Holder(holder, ticks)
+            await self._save()
+        except BaseException:
+            self._forget(claim_id)
+            raise
+        log.info("claim %s of %s: %s bound to %s", claim_id, claim.tenant, claim.profile_name, _where(claim))
+        if holder is not None:
+            self._hold(claim_id, self._holders.get(claim_id))
+        return NewClaim(claim, secret, edits)
+
+    async def release(self, claim_id: str) -> Claim | None:
+        """Return the claim as released, `None` when there was none; its processes get no more memory."""
+        released = self._forget(claim_id)
+        if released is not None:
+            log.info("claim %s of %s: released", claim_id, released.tenant)
+            await self._save()
+        return released
+
+    def _forget(self, claim_id: str) -> Claim | None:
+        released = self.book.release(claim_id)
+        tenant = self._tenants.pop(claim_id, None)
+        self._holders.pop(claim_id, None)
+        if released is not None:
+            BACKENDS[released.backend].release(released)
+        if tenant is not None:
+            tenant.pages.release()
+            if tenant.processes:
+                # They keep what they hold until they end; until then nobody else is promised it.
+                self._lingering[claim_id] = tenant
+            else:
+                tenant.pages.close()
+        return released
+
+    def _hold(self, claim_id: str, holder: store.Holder | None) -> None:
+        """Release the claim when its holder dies, or now when it is dead."""
+
+        def died() -> None:
+            log.info("claim %s: the process it lived with has ended", claim_id)
+            task = asyncio.get_running_loop().create_task(self.release(claim_id))
+            self._background.add(task)  # the loop itself holds tasks weakly
+            task.add_done_callback(self._background.discard)
+
+        try:
+            if holder is None:
+                raise ProcessLookupError
+            pidfd = os.pidfd_open(holder.pid)
+        except OSError:
+            died()
+            return
+        # Read after the pidfd is open: the id cannot have gone to another process in between.
+        if peers.started_ticks(holder.pid) != holder.started_ticks:
+            os.close(pidfd)
+            died()
+            return
+        self._deaths.watch(pidfd, died)
+
+    async def _save(self) -> None:
+        """Write all claims to disk, outside the loop's thread."""
+        if self._state_path is None:
+            return
+        async with self._saving:
+            stored = [store.StoredClaim(claim, self._holders.get(claim.claim_id)) for claim in self.book.claims]
+            await asyncio.to_thread(store.save, self._state_path, stored)
+
+    # A tenant's processes
+
+    def is_isolated_from(self, claim: Claim) -> bool:
+        """Return whether the claim's user has other rights than the agent, and so cannot interfere with it."""
+        return self.is_isolated and claim.uid != os.geteuid()
+
+    def tenant(self, claim_id: str) -> Tenant:
+        """Return a bound claim's tenant.
+
+        Raises:
+            UnknownClaimError: There is none.
+        """
+        return self._tenants[self.book.get(claim_id).claim_id]
+
+    def tenant_of(self, secret: str, uid: int) -> Tenant:
+        """Return the tenant that `secret` opens to a peer of user `uid`.
+
+        Raises:
+            UnknownClaimError: No such secret, or its claim has been released.
+            NotAuthorizedError: The claim is another user's.
+        """
+        claim = self.book.by_secret(secret)
+        if claim.uid != uid:
+            raise NotAuthorizedError(f"this slice belongs to uid {claim.uid}, and you are uid {uid}")
+        return self._tenants[claim.claim_id]
+
+    def _decide(self, peer: peers.Peer, pidfd: int, secret: str) -> Answer:
+        try:
+            tenant = self.tenant_of(secret, peer.uid)
+        except (UnknownClaimError, NotAuthorizedError) as error:
+            os.close(pidfd)
+            return Answer(pages.ATTACH_REFUSED, str(error))
+        # The same process before exec: what it held went with its old image.
+        self._detach(tenant, peer.pid)
+        process = tenant.attach(peer.pid, pidfd, peers.process_name(peer.pid), time.time())
+        if process is None:
+            os.close(pidfd)
+            return Answer(pages.ATTACH_FULL, f"this slice has {pages.max_slots()} processes, the most it may have")
+        ended = partial(self._detach, tenant, peer.pid)
+        self._deaths.watch(pidfd, ended)
+        self._looker.look_at(self._attached(), at_once=True)
+        return Answer(
+            pages.ATTACH_OK, slot=process.slot, fds=(tenant.pages.control_fd, tenant.pages.usage_fd), undo=ended
+        )
+
+    def _detach(self, tenant: Tenant, pid: int) -> None:
+        process = tenant.detach(pid)
+        if process is None:
+            return
+        self._deaths.forget(process.pidfd)
+        self._looker.look_at(self._attached())
+        claim_id = tenant.claim.claim_id
+        if not tenant.processes and self._lingering.pop(claim_id, None) is not None:
+            tenant.pages.close()
+
+    def _attached(self) -> list[tuple[Claim, tuple[int, ...]]]:
+        return [(tenant.claim, tuple(tenant.processes)) for tenant in self._tenants.values() if tenant.processes]
+
+    def _seen(self, claim: Claim, pids: Sequence[int], enforcement: Enforcement, at: float) -> None:
+        tenant = self._tenants.get(claim.claim_id)
+        # What was seen of other processes than are attached now says nothing.
+        if tenant is not None and set(pids) == set(tenant.processes):
+            if tenant.verification is None or tenant.verification.enforcement != enforcement:
+                log.info("claim %s of %s: %s", claim.claim_id, claim.tenant, enforcement.note)
+            tenant.verification = Verification(enforcement, at)
+
+
+def _where(claim: Claim) -> str:
+    return ", ".join(grant.uuid for grant in claim.grants)

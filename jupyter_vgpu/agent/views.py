@@ -1,0 +1,156 @@
+"""What the agent shows, in the shapes of docs/contracts.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jupyter_vgpu.agent.claims import ClaimBook
+from jupyter_vgpu.agent.peers import process_name
+from jupyter_vgpu.agent.tenant import Process, Tenant
+from jupyter_vgpu.backends import BACKENDS
+from jupyter_vgpu.client import (
+    AgentInfo,
+    ClaimInfo,
+    DeviceInfo,
+    EnforcedBy,
+    ProcessInfo,
+    SliceInfo,
+    UsageInfo,
+)
+from jupyter_vgpu.model import Claim
+from jupyter_vgpu.placement import Room
+from jupyter_vgpu.units import PPM
+
+
+def claim_view(claim: Claim, book: ClaimBook) -> ClaimInfo:
+    """Return CLAIM: a claim without its secret."""
+    return {
+        "claim": claim.claim_id,
+        "tenant": claim.tenant,
+        "hub": claim.hub,
+        "uid": claim.uid,
+        "profile": claim.profile_name,
+        "backend": claim.backend,
+        "state": claim.state,
+        "created_at": claim.created_at,
+        "devices": [
+            {
+                "uuid": grant.uuid,
+                "name": _device_name(grant.uuid, book),
+                "memory_bytes": grant.memory_bytes,
+                "share": grant.share_ppm / PPM,
+                "ceiling": grant.ceiling_ppm / PPM,
+            }
+            for grant in claim.grants
+        ],
+    }
+
+
+def device_views(book: ClaimBook, rooms: Sequence[Room]) -> list[DeviceInfo]:
+    """Return DEVICE for each device: what it is and what no claim has been promised of it."""
+    return [
+        {
+            "uuid": device.uuid,
+            "name": device.name,
+            "index": device.index,
+            "total_bytes": device.total_bytes,
+            "sm_count": device.sm_count,
+            "driver_version": device.driver_version,
+            "simulated": device.is_simulated,
+            "free_bytes": max(0, room.free_bytes),
+            "free_share": max(0, room.free_share_ppm) / PPM,
+            "claims": [
+                claim.claim_id for claim in book.claims if any(grant.uuid == device.uuid for grant in claim.grants)
+            ],
+        }
+        for device, room in zip(book.devices, rooms, strict=True)
+    ]
+
+
+def enforced_by_view(tenant: Tenant, is_isolated: bool) -> EnforcedBy:
+    """Return how strongly a claim is enforced, as last seen by its backend."""
+    seen = tenant.verification
+    is_verified = seen is not None and seen.enforcement.is_verified
+    note = seen.enforcement.note if seen else "not looked at yet"
+    if not is_isolated:
+        note = f"demo, not isolated: tenants run as the agent's own user; {note}"
+    return {
+        "backend": tenant.claim.backend,
+        "level": seen.enforcement.level if seen else BACKENDS[tenant.claim.backend].level,
+        "verified": is_verified,
+        "verified_at": seen.at if seen and is_verified else None,
+        "isolated": is_isolated,
+        "note": note,
+    }
+
+
+def slice_view(tenant: Tenant, book: ClaimBook, is_isolated: bool, agent: AgentInfo) -> SliceInfo:
+    """Return SLICE: what a tenant has."""
+    claim = tenant.claim
+    devices = {device.uuid: device for device in book.devices}
+    return {
+        "claim": claim.claim_id,
+        "tenant": claim.tenant,
+        "profile": claim.profile_name,
+        "state": claim.state,
+        "backend": claim.backend,
+        "enforced_by": enforced_by_view(tenant, is_isolated),
+        "devices": [
+            {
+                "uuid": grant.uuid,
+                "name": _device_name(grant.uuid, book),
+                "index": devices[grant.uuid].index if grant.uuid in devices else -1,
+                "simulated": grant.uuid in devices and devices[grant.uuid].is_simulated,
+                "memory_limit_bytes": grant.memory_bytes,
+                "share": grant.share_ppm / PPM,
+                "ceiling": grant.ceiling_ppm / PPM,
+                "total_bytes": devices[grant.uuid].total_bytes if grant.uuid in devices else 0,
+            }
+            for grant in claim.grants
+        ],
+        "agent": agent,
+    }
+
+
+def usage_view(tenant: Tenant, book: ClaimBook, is_isolated: bool, now: float) -> UsageInfo:
+    """Return USAGE: what a tenant's processes use now (Unix seconds)."""
+    return {
+        "claim": tenant.claim.claim_id,
+        "time": now,
+        "devices": [
+            {
+                "uuid": grant.uuid,
+                "name": _device_name(grant.uuid, book),
+                "memory_used_bytes": tenant.memory_bytes(index),
+                "memory_limit_bytes": grant.memory_bytes,
+                "memory_overhead_bytes": 0,
+                "launches": tenant.launches(index),
+                "launches_per_second": tenant.launches_per_second(index),
+            }
+            for index, grant in enumerate(tenant.claim.grants)
+        ],
+        "processes": [_process_view(process, tenant) for process in tenant.processes.values()],
+        "enforced_by": enforced_by_view(tenant, is_isolated),
+    }
+
+
+def _process_view(process: Process, tenant: Tenant) -> ProcessInfo:
+    readings = [tenant.reading(process, index) for index in range(len(tenant.claim.grants))]
+    return {
+        "pid": process.pid,
+        "name": process_name(process.pid) or process.name,
+        "attached_at": process.attached_at,
+        "devices": [
+            {
+                "uuid": grant.uuid,
+                "memory_bytes": reading.held_bytes + reading.pending_bytes,
+                "launches": reading.launches,
+            }
+            for grant, reading in zip(tenant.claim.grants, readings, strict=True)
+        ],
+    }
+
+
+def _device_name(uuid: str, book: ClaimBook) -> str:
+    device = book.device(uuid)
+    return device.name if device else "(gone)"
