@@ -1,0 +1,134 @@
+"""The event stream: one upstream reader, no activity, a clean end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Server = Any
+Stream = Any
+Relay = Any
+OpenStream = Callable[[Server], Stream]
+
+# A reading asks the agent for the slice and for the usage.
+ASKED_PER_READING = 2
+
+
+def test_an_event_has_the_slice_and_its_use(server: Server, open_stream: OpenStream) -> None:
+    stream = open_stream(server)
+
+    event = stream.next()
+
+    assert stream.response.headers["content-type"] == "text/event-stream"
+    assert event["state"] == "ok"
+    assert event["slice"]["profile"] == "1/4 GPU"
+    assert event["usage"]["claim"] == event["slice"]["claim"]
+
+
+def test_events_keep_coming(server: Server, open_stream: OpenStream) -> None:
+    stream = open_stream(server)
+
+    times = [stream.next()["usage"]["time"] for _ in range(3)]
+
+    assert times == sorted(set(times))
+
+
+def test_many_streams_have_one_upstream_reader(server: Server, relay: Relay, open_stream: OpenStream) -> None:
+    asked_before = relay.asked
+    streams = [open_stream(server) for _ in range(6)]
+
+    times = {stream.next()["usage"]["time"] for stream in streams for _ in range(3)}
+
+    # What one stream saw the others saw too; six readers would have asked six times as often.
+    readings = len(times)
+    assert relay.asked - asked_before <= ASKED_PER_READING * (readings + 1)
+
+
+def test_nobody_asks_the_agent_while_nobody_looks(server: Server, relay: Relay, open_stream: OpenStream) -> None:
+    stream = open_stream(server)
+    stream.next()
+
+    stream.close()
+
+    for _ in range(10):
+        asked = relay.asked
+        time.sleep(1.5)
+        if relay.asked == asked:
+            break
+    assert relay.asked == asked
+
+
+def test_looking_does_not_count_as_activity(server: Server, open_stream: OpenStream) -> None:
+    before = server.get("api/status")["last_activity"]
+
+    stream = open_stream(server)
+    for _ in range(2):
+        stream.next()
+    server.get("jupyter-vgpu/slice")
+    server.get("jupyter-vgpu/usage")
+    stream.close()
+
+    assert server.get("api/status")["last_activity"] == before
+    server.get("api/contents")
+    assert server.get("api/status")["last_activity"] > before
+
+
+def test_a_stalled_agent_stalls_nothing_else(server: Server, relay: Relay, open_stream: OpenStream) -> None:
+    stream = open_stream(server)
+    assert stream.next()["state"] == "ok"
+
+    relay.is_stalled = True
+    try:
+        answers: list[Any] = []
+        asking = threading.Thread(target=lambda: answers.append(server.get("jupyter-vgpu/usage")))
+        asking.start()
+        server.get("api/status")
+        is_still_waiting = asking.is_alive()
+        asking.join(20)
+        states = [stream.next()["state"]]
+        while states[-1] == "ok":
+            states.append(stream.next()["state"])
+    finally:
+        relay.is_stalled = False
+
+    assert is_still_waiting
+    assert answers[0]["state"] == "agent-unreachable"
+    assert states[-1] == "agent-unreachable"
+    assert stream.next()["state"] == "ok"
+
+
+def test_what_does_not_change_is_told_once(start_server: Callable[..., Server], open_stream: OpenStream) -> None:
+    server = start_server()
+    stream = open_stream(server)
+    events = [stream.next()]
+    time.sleep(3)
+
+    with server.client() as client:
+        client.post("api/shutdown").raise_for_status()
+    with pytest.raises(EOFError):
+        while True:
+            events.append(stream.next())
+
+    assert [event["state"] for event in events] == ["no-slice"]
+
+
+def test_streams_end_cleanly_when_the_server_stops(
+    start_server: Callable[..., Server], open_stream: OpenStream
+) -> None:
+    server = start_server()
+    streams = [open_stream(server) for _ in range(3)]
+    for stream in streams:
+        stream.next()
+
+    with server.client() as client:
+        client.post("api/shutdown").raise_for_status()
+
+    for stream in streams:
+        with pytest.raises(EOFError):
+            stream.next()
+    assert server.process.wait(15) == 0
+    assert "Traceback" not in server.log()

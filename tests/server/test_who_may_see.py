@@ -1,0 +1,86 @@
+"""Each endpoint is for whoever may use the server, and for nobody else."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from jupyter_server.base.handlers import APIHandler
+from tornado.web import RequestHandler
+
+import jupyter_vgpu.server
+from jupyter_vgpu.server.handlers import ENDPOINTS
+
+Server = Any
+PATHS = [path for path, _ in ENDPOINTS]
+
+DENY_ALL = """
+from jupyter_server.auth import Authorizer
+
+class DenyVGPU(Authorizer):
+    def is_authorized(self, handler, user, action, resource):
+        return (action, resource) != ("read", "jupyter-vgpu")
+
+c.ServerApp.authorizer_class = DenyVGPU
+"""
+
+
+def handlers_in_the_package() -> set[type[RequestHandler]]:
+    """Return every class of the package that answers to an HTTP method of its own."""
+    found = set()
+    for module_info in pkgutil.walk_packages(jupyter_vgpu.server.__path__, "jupyter_vgpu.server."):
+        module = importlib.import_module(module_info.name)
+        for value in vars(module).values():
+            if isinstance(value, type) and issubclass(value, RequestHandler) and value.__module__ == module.__name__:
+                methods = {method.lower() for method in RequestHandler.SUPPORTED_METHODS}
+                if methods & set(vars(value)):
+                    found.add(value)
+    return found
+
+
+def test_every_handler_of_the_package_is_among_the_endpoints() -> None:
+    assert handlers_in_the_package() == {handler for _, handler in ENDPOINTS}
+    assert all(issubclass(handler, APIHandler) for handler in handlers_in_the_package())
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_stranger_is_refused(server_without_slice: Server, path: str) -> None:
+    with server_without_slice.client(with_token=False) as stranger:
+        answer = stranger.get(path)
+
+    assert answer.status_code == 403
+    assert "since_at" not in answer.text
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_of_another_site_is_refused(server_without_slice: Server, path: str) -> None:
+    with server_without_slice.client(with_token=False) as browser:
+        browser.get("login", params={"token": server_without_slice.token})
+        assert browser.get("jupyter-vgpu/slice").status_code == 200
+
+        answer = browser.get(path, headers={"Origin": "https://elsewhere.example"})
+
+    assert answer.status_code == 404
+
+
+def test_a_user_whom_the_authorizer_denies_is_refused(start_server: Callable[..., Server]) -> None:
+    server = start_server(config=DENY_ALL)
+
+    with server.client() as client:
+        answers = {path: client.get(path).status_code for path in PATHS}
+
+    assert answers == dict.fromkeys(PATHS, 403)
+
+
+def test_the_base_url_is_before_every_path(server: Server) -> None:
+    outside = server.url.removesuffix("a/b/")
+    headers = {"Authorization": f"token {server.token}"}
+
+    assert server.url.endswith("/a/b/")
+    for path in PATHS:
+        assert httpx.get(outside + path, headers=headers).status_code == 404
+    assert server.get("jupyter-vgpu/slice")["state"] == "ok"
