@@ -16,7 +16,7 @@ from jupyter_vgpu.errors import BadValueError, VGPUError
 from jupyter_vgpu.hub.injectors import Injector, injector_for
 from jupyter_vgpu.hub.settings import check_names
 from jupyter_vgpu.hub.spawner import VGPULocalProcessSpawner, VGPUSimpleLocalProcessSpawner, VGPUSpawnerMixin
-from jupyter_vgpu.hub.startup import give_up
+from jupyter_vgpu.hub.startup import arrange, give_up
 
 _READY_MADE: dict[type, type[VGPUSpawnerMixin]] = {
     LocalProcessSpawner: VGPULocalProcessSpawner,
@@ -44,6 +44,7 @@ def with_vgpu(spawner_class: type, injector: Injector | None = None) -> type[VGP
     Raises:
         BadValueError: No injector is known for it. Its servers would start without a limit, and say nothing.
     """
+    arrange(VGPUSpawnerMixin)
     if issubclass(spawner_class, VGPUSpawnerMixin):
         return spawner_class
     if injector is None and spawner_class in _READY_MADE:

@@ -134,8 +134,10 @@ class ClaimDesk(LoggingConfigurable):
         """
         return await asyncio.to_thread(self._client.devices)
 
-    async def reconcile(self, servers: Callable[[], Mapping[ServerKey, str | None]]) -> None:
-        """Release what no running server holds, and correct the ledger. Never raises a `VGPUError`.
+    async def reconcile(self, servers: Callable[[], Mapping[ServerKey, str | None]]) -> bool:
+        """Release what no running server holds, correct the ledger, and return whether that could be done.
+
+        Never raises a `VGPUError`.
 
         Args:
             servers: Says which servers there are now and what each is known to hold; called last, see
@@ -151,10 +153,11 @@ class ClaimDesk(LoggingConfigurable):
                 await self._adopt(key, claim)
         except VGPUError as error:
             self.log.warning("claims cannot be reconciled now: %s", error)
-            return
+            return False
         for entry, because in correct.close:
             self.log.warning("claim %s of %s is closed: %s", entry.claim_id, entry.tenant, because)
             await self._close(entry, f"reconciled: {because}")
+        return True
 
     async def _adopt(self, key: ServerKey, claim: ClaimInfo) -> None:
         self.log.info("claim %s of %s is written down again", claim["claim"], claim["tenant"])

@@ -1,8 +1,8 @@
 """Start the hub's side together with the hub, whichever way its spawner was configured.
 
 JupyterHub makes the first spawner object when the first user comes, and tells no spawner class that it starts. So
-the making of a vGPU spawner class inside a hub that is reading its configuration is taken as the sign: the start
-follows as soon as the configuration has been read, before the hub listens.
+handing out or making a vGPU spawner class, in a hub that is reading its configuration, is taken as the sign: the
+start follows as soon as the configuration has been read, before the hub listens.
 """
 
 from __future__ import annotations
@@ -20,6 +20,9 @@ from jupyter_vgpu.hub.reconciliation import ServerKey
 from jupyter_vgpu.hub.settings import VGPUHub
 
 STATE_KEY = "vgpu_claim_id"  # in a spawner's saved state
+
+_FIRST_ATTEMPTS = 5
+_FIRST_PAUSE_SECONDS = 4.0
 
 _running: list[PeriodicCallback | asyncio.Future[None]] = []  # what nobody refers to may vanish
 
@@ -77,9 +80,16 @@ def _reconcile_for_ever(app: Any, settings: VGPUHub) -> None:
     async def reconcile() -> None:
         await settings.desk.reconcile(lambda: servers_of(app))
 
+    async def reconcile_soon() -> None:
+        # An agent that starts together with the hub needs a moment.
+        for _ in range(_FIRST_ATTEMPTS):
+            if await settings.desk.reconcile(lambda: servers_of(app)):
+                return
+            await asyncio.sleep(_FIRST_PAUSE_SECONDS)
+
     periodic = PeriodicCallback(reconcile, settings.reconcile_interval_seconds * 1000)
     periodic.start()
-    _running.extend((periodic, asyncio.ensure_future(reconcile())))
+    _running.extend((periodic, asyncio.ensure_future(reconcile_soon())))
 
 
 def servers_of(app: Any) -> dict[ServerKey, str | None]:

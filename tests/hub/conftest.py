@@ -1,0 +1,245 @@
+"""A real hub with its real proxy, real servers and a real agent on a simulated board, shared by the tests of a run.
+
+A test finds all four quarters free and no server, and is checked to leave it so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from jupyter_vgpu.client import ClaimInfo, HubClient
+from jupyter_vgpu.errors import AgentUnreachableError
+
+START_SECONDS = 60.0
+HERE = Path(__file__).parent
+BIN = Path(sys.executable).parent
+
+
+def wait_until(happened: Callable[[], Any], what: str, seconds: float = START_SECONDS) -> Any:
+    """Return the first true answer; fail with `what` when there is none in time."""
+    deadline = time.monotonic() + seconds
+    while not (answer := happened()):
+        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
+        time.sleep(0.1)
+    return answer
+
+
+def free_ports(count: int) -> list[str]:
+    """Return ports on the loopback interface that nobody listens on now."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [str(one.getsockname()[1]) for one in sockets]
+
+
+def end(process: subprocess.Popen[bytes], seconds: float = 30.0) -> None:
+    """Ask a process of ours to end, and see that it does."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        process.wait(seconds)
+
+
+class Agent:
+    """A node agent on a simulated A100 with 80 GiB."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="agent-"))
+        self.runtime_dir = self.folder / "run"
+        self.client = HubClient(self.runtime_dir)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with (self.folder / "log").open("ab") as log:
+            command = [*(sys.executable, "-m", "jupyter_vgpu.cli"), "agent", "--simulate", "a100-80"]
+            self.process = subprocess.Popen(
+                [*command, "--runtime-dir", str(self.runtime_dir)], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
+        wait_until(self.answers, f"the agent starts (see {self.folder / 'log'})")
+
+    def answers(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, (self.folder / "log").read_text()
+        try:
+            return bool(self.client.devices())
+        except AgentUnreachableError:
+            return False
+
+    def stop(self) -> None:
+        if self.process is not None:
+            end(self.process)
+
+    def claims(self) -> list[ClaimInfo]:
+        return self.client.claims()
+
+    def tenants(self) -> list[str]:
+        return sorted(claim["tenant"] for claim in self.claims())
+
+
+class Hub:
+    """A hub; `api` speaks for an admin's script, `browser` for a person."""
+
+    def __init__(self, agent: Agent, **environment: str) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="hub-"))
+        self.log = self.folder / "hub.log"
+        self.ports = free_ports(3)
+        self.url = f"http://127.0.0.1:{self.ports[0]}"
+        self.token = secrets.token_hex(16)
+        self.process: subprocess.Popen[bytes] | None = None
+        self.api = httpx.Client(
+            base_url=f"{self.url}/hub/api", headers={"Authorization": f"token {self.token}"}, timeout=60.0
+        )
+        self._environment = {
+            **os.environ,
+            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "HUB_TEST_FOLDER": str(self.folder),
+            "HUB_TEST_PORTS": ",".join(self.ports),
+            "HUB_TEST_TOKEN": self.token,
+            "HUB_TEST_AGENT": str(agent.runtime_dir),
+            **environment,
+        }
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "jupyterhub", "-f", str(HERE / "hub_config.py")],
+                cwd=self.folder,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        wait_until(self.answers, f"the hub starts (see {self.log})")
+
+    def answers(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, self.log.read_text()
+        try:
+            return self.api.get("/").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    def kill(self) -> None:
+        """End the hub as a power cut would, its proxy and servers left running."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        if self.process is not None:
+            end(self.process)
+        self.api.close()
+
+    def ask(self, user: str, options: dict[str, Any] | None = None, server: str = "") -> httpx.Response:
+        """Ask over REST for a server to be started; a user who is not there is made."""
+        self.api.post(f"/users/{user}")
+        path = f"/users/{user}/servers/{server}" if server else f"/users/{user}/server"
+        return self.api.post(path, json=options) if options is not None else self.api.post(path)
+
+    def servers(self, user: str) -> dict[str, Any]:
+        answer = self.api.get(f"/users/{user}")
+        return answer.json()["servers"] if answer.status_code == 200 else {}
+
+    def is_ready(self, user: str, server: str = "") -> bool:
+        return bool(self.servers(user).get(server, {}).get("ready"))
+
+    def spawn(self, user: str, profile: str = "1/4 GPU", server: str = "") -> None:
+        answer = self.ask(user, {"vgpu_profile": profile}, server)
+        assert answer.status_code in (201, 202), answer.text
+        self.wait_ready(user, server)
+
+    def wait_ready(self, user: str, server: str = "") -> None:
+        wait_until(lambda: self.is_ready(user, server), f"the server of {user} is ready (see {self.log})")
+
+    def stop_server(self, user: str, server: str = "") -> None:
+        path = f"/users/{user}/servers/{server}" if server else f"/users/{user}/server"
+        answer = self.api.delete(path)
+        assert answer.status_code in (202, 204, 400, 404), answer.text
+        wait_until(lambda: not self.servers(user).get(server, {}).get("ready"), f"the server of {user} stops")
+
+    def stop_all(self) -> None:
+        for user in self.api.get("/users").json():
+            for server, state in user["servers"].items():
+                if state.get("ready") or state.get("pending"):
+                    self.stop_server(user["name"], server)
+
+    def pid_of(self, user: str) -> int:
+        """Return the process of a user's default server."""
+        home = f"HOME={self.folder / 'homes' / user}".encode()
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                if entry.name.isdigit() and home in (entry / "environ").read_bytes().split(b"\0"):
+                    return int(entry.name)
+        raise AssertionError(f"no process of {user}")
+
+    @contextlib.contextmanager
+    def browser(self, user: str) -> Iterator[httpx.Client]:
+        """A logged-in browser, as far as forms and cookies go."""
+        with httpx.Client(base_url=self.url, follow_redirects=True, timeout=60.0) as client:
+            page = client.get("/hub/login")
+            token = client.cookies["_xsrf"]
+            page = client.post("/hub/login", data={"username": user, "password": "pass", "_xsrf": token})
+            assert page.status_code == 200, page.text
+            yield client
+
+    def submit(self, client: httpx.Client, data: dict[str, str]) -> httpx.Response:
+        """Send the spawn form of a page as a browser would."""
+        page = client.get("/hub/spawn")
+        action = re.search(r'id="spawn_form"\s+action="([^"]+)"', page.text)
+        assert action, page.text
+        return client.post(action[1].replace("&amp;", "&"), files={key: (None, value) for key, value in data.items()})
+
+
+@pytest.fixture(scope="session")
+def agent_of_the_run() -> Iterator[Agent]:
+    agent = Agent()
+    try:
+        agent.start()
+        yield agent
+    finally:
+        agent.stop()
+        shutil.rmtree(agent.folder)
+
+
+@pytest.fixture(scope="session")
+def hub_of_the_run(agent_of_the_run: Agent) -> Iterator[Hub]:
+    hub = Hub(agent_of_the_run)
+    try:
+        hub.start()
+        yield hub
+    finally:
+        hub.stop()
+        shutil.rmtree(hub.folder)
+
+
+@pytest.fixture
+def agent(agent_of_the_run: Agent) -> Iterator[Agent]:
+    """The agent; running before the test and after it."""
+    yield agent_of_the_run
+    if agent_of_the_run.process is None or agent_of_the_run.process.poll() is not None:
+        agent_of_the_run.start()
+
+
+@pytest.fixture
+def hub(agent: Agent, hub_of_the_run: Hub) -> Iterator[Hub]:
+    """The hub without a server, and every quarter free; checked to be so again after the test."""
+    yield hub_of_the_run
+    hub_of_the_run.stop_all()
+    wait_until(lambda: not agent.claims(), "all claims are released", seconds=10)

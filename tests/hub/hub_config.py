@@ -1,0 +1,106 @@
+"""Configuration of the hub under test: a real one, real proxy, real single-user servers, everything on loopback.
+
+Users whose names begin with a word of `Peculiar` behave accordingly; all else is as an admin would write it.
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from jupyterhub.handlers import BaseHandler
+from jupyterhub.spawner import SimpleLocalProcessSpawner
+
+from jupyter_vgpu.hub import setup
+
+c = get_config()  # noqa: F821
+
+folder = Path(os.environ["HUB_TEST_FOLDER"])
+port, hub_port, proxy_port = os.environ["HUB_TEST_PORTS"].split(",")
+
+c.JupyterHub.bind_url = f"http://127.0.0.1:{port}"
+c.JupyterHub.hub_bind_url = f"http://127.0.0.1:{hub_port}"
+c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{proxy_port}"
+c.ConfigurableHTTPProxy.pid_file = str(folder / "proxy.pid")
+c.ConfigurableHTTPProxy.auth_token = "of-the-proxy"
+c.ConfigurableHTTPProxy.command = [str(Path(sys.executable).with_name("configurable-http-proxy"))]
+c.JupyterHub.db_url = f"sqlite:///{folder / 'jupyterhub.sqlite'}"
+c.JupyterHub.cookie_secret_file = str(folder / "cookie_secret")
+c.JupyterHub.authenticator_class = "dummy"
+c.DummyAuthenticator.password = "pass"
+c.Authenticator.allow_all = True
+c.Authenticator.admin_users = set()
+c.JupyterHub.allow_named_servers = True
+c.JupyterHub.services = [{"name": "test", "api_token": os.environ["HUB_TEST_TOKEN"]}]
+c.JupyterHub.load_roles = [
+    {"name": "test", "scopes": ["admin:users", "admin:servers", "access:servers"], "services": ["test"]}
+]
+
+
+class Peculiar(SimpleLocalProcessSpawner):
+    """A spawner with the accidents of life."""
+
+    async def start(self):
+        if self.user.name.startswith(("slow", "late")):
+            await asyncio.sleep(60)
+        if self.user.name.startswith("broken"):
+            raise RuntimeError("broken on purpose")
+        return await super().start()
+
+
+def before(spawner):
+    with (folder / "hooks").open("a") as hooks:
+        hooks.write(f"pre_spawn {spawner.user.name}\n")
+    if spawner.user.name.startswith("late"):
+        spawner.start_timeout = 2
+
+
+def after(spawner):
+    with (folder / "hooks").open("a") as hooks:
+        hooks.write(f"post_stop {spawner.user.name}\n")
+
+
+class Failures(BaseHandler):
+    """Shows the counter that ends the hub at `consecutive_failure_limit`."""
+
+    def get(self):
+        self.write({"failures": self.settings.get("failure_count", 0)})
+
+
+c.JupyterHub.extra_handlers = [("/test/failures", Failures)]
+c.JupyterHub.spawner_class = Peculiar
+c.Spawner.cmd = [str(Path(sys.executable).with_name("jupyterhub-singleuser"))]
+c.Spawner.args = ["--allow-root", "--ServerApp.terminals_enabled=False"]
+c.Spawner.environment = {
+    # The bare server: what these tests start and stop has no need of the lab.
+    "JUPYTERHUB_SINGLEUSER_APP": "jupyter_server.serverapp.ServerApp",
+    "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+    "TMPDIR": str(folder),
+}
+c.SimpleLocalProcessSpawner.home_dir_template = str(folder / "homes" / "{username}")
+c.Spawner.poll_interval = 1
+c.Spawner.consecutive_failure_limit = 4
+c.Spawner.start_timeout = 60
+c.Spawner.http_timeout = 60
+c.Spawner.pre_spawn_hook = before
+c.Spawner.post_stop_hook = after
+c.LocalProcessSpawner.interrupt_timeout = 5
+c.VGPUHub.reconcile_interval_seconds = 1.0
+
+if os.environ.get("HUB_TEST_OWN_FORM"):
+    c.Spawner.options_form = '<label>Image <input name="image" value="lab"></label>'
+    c.Spawner.options_from_form = lambda form: {"image": form["image"][0]}
+
+    def apply_user_options(spawner, user_options):
+        """Refuse what it does not know, as a careful admin's would."""
+        if set(user_options) - {"image"}:
+            raise ValueError(f"what is {user_options}?")
+        spawner.environment = {**spawner.environment, "IMAGE": user_options.get("image", "")}
+
+    c.Spawner.apply_user_options = apply_user_options
+
+setup(
+    c,
+    agent=os.environ["HUB_TEST_AGENT"],
+    profiles={"1/4 GPU": {"share": "1/4"}, "1/2 GPU": {"share": "1/2"}, "whole GPU": {"backend": "whole"}},
+)
