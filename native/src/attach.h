@@ -1,0 +1,19 @@
+// Attach: how a process gets from a socket's path and a secret to its slot in its claim's pages.
+
+#ifndef JVGPU_ATTACH_H
+#define JVGPU_ATTACH_H
+
+#include <stdbool.h>
+
+#include "process.h"
+
+// Ask the agent for a slot, on this process's first call. Later calls are a load and a branch.
+// returns: this process's state with a slot, or NULL; then the reason has been written on stderr, once.
+// Never waits longer than five seconds.
+jvgpu_process_t *jvgpu_attach(void);
+
+// If the agent's heartbeat has stopped, look for a new agent and move what is held to its pages; at
+// most once a second. The limits last known go on holding meanwhile.
+void jvgpu_attach_renew(jvgpu_process_t *self);
+
+#endif

@@ -1,0 +1,169 @@
+#define _GNU_SOURCE
+#include "devices.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "real.h"
+
+void jvgpu_uuid_format(const uint8_t uuid[JVGPU_UUID_BYTES], char text[JVGPU_UUID_TEXT])
+{
+  static const char digits[] = "0123456789abcdef";
+  char             *out = text;
+
+  memcpy(out, "GPU-", 4);
+  out += 4;
+  for (int i = 0; i < (int)JVGPU_UUID_BYTES; i++) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) {
+      *out++ = '-';
+    }
+    *out++ = digits[uuid[i] >> 4];
+    *out++ = digits[uuid[i] & 15];
+  }
+  *out = '\0';
+}
+
+// --- CUDA_VISIBLE_DEVICES ---------------------------------------------------------------------------------
+
+static int device_by_number(const jvgpu_control_t *control, const char *entry, size_t bytes)
+{
+  uint32_t number = 0;
+  if (bytes == 0 || bytes > 3) {
+    return JVGPU_NO_DEVICE;
+  }
+  for (size_t i = 0; i < bytes; i++) {
+    if (entry[i] < '0' || entry[i] > '9') {
+      return JVGPU_NO_DEVICE;
+    }
+    number = number * 10 + (uint32_t)(entry[i] - '0');
+  }
+  return number < control->device_count ? (int)number : JVGPU_NO_DEVICE;
+}
+
+// A UUID may be shortened as long as it names one device.
+// source: CUDA C++ Programming Guide 13.0, "CUDA Environment Variables".
+static int device_by_prefix(const jvgpu_control_t *control, const char *entry, size_t bytes)
+{
+  int found = JVGPU_NO_DEVICE;
+  if (bytes <= 4 || bytes >= JVGPU_UUID_TEXT || strncmp(entry, "GPU-", 4) != 0) {
+    return JVGPU_NO_DEVICE;
+  }
+  for (uint32_t i = 0; i < control->device_count; i++) {
+    char text[JVGPU_UUID_TEXT];
+    jvgpu_uuid_format(control->devices[i].uuid, text);
+    if (strncmp(text, entry, bytes) == 0) {
+      if (found != JVGPU_NO_DEVICE) {
+        return JVGPU_NO_DEVICE;
+      }
+      found = (int)i;
+    }
+  }
+  return found;
+}
+
+static size_t append_device(const jvgpu_control_t *control, int device, char *text, size_t used)
+{
+  if (used != 0) {
+    text[used++] = ',';
+  }
+  jvgpu_uuid_format(control->devices[device].uuid, text + used);
+  return used + JVGPU_UUID_TEXT - 1;
+}
+
+bool jvgpu_visible_devices(const jvgpu_control_t *control, const char *wanted, char *text, size_t bytes)
+{
+  size_t used = 0;
+  if (bytes < (size_t)JVGPU_UUID_TEXT * JVGPU_MAX_DEVICES) {
+    return false;
+  }
+  text[0] = '\0';
+  if (wanted == NULL) {
+    for (uint32_t i = 0; i < control->device_count; i++) {
+      used = append_device(control, (int)i, text, used);
+    }
+    return true;
+  }
+  bool taken[JVGPU_MAX_DEVICES] = {false};
+  while (*wanted != '\0') {
+    wanted += strspn(wanted, " ");
+    const size_t length = strcspn(wanted, ", ");
+    int device = device_by_number(control, wanted, length);
+    if (device == JVGPU_NO_DEVICE) {
+      device = device_by_prefix(control, wanted, length);
+    }
+    if (device == JVGPU_NO_DEVICE) {
+      break;
+    }
+    if (taken[device]) {
+      // source: seen on the driver: a device named twice leaves no device at all.
+      text[0] = '\0';
+      return true;
+    }
+    taken[device] = true;
+    used = append_device(control, device, text, used);
+    wanted += length;
+    wanted += strspn(wanted, " ");
+    wanted += *wanted == ',';
+  }
+  return true;
+}
+
+// --- which device is meant ------------------------------------------------------------------------------------
+
+static void learn_devices(jvgpu_process_t *self)
+{
+  int count = 0;
+  if (jvgpu_real.cuDeviceGetCount == NULL || jvgpu_real.cuDeviceGetCount(&count) != CUDA_SUCCESS) {
+    return;
+  }
+  for (int ordinal = 0; ordinal < count && ordinal < JVGPU_MOST_ORDINALS; ordinal++) {
+    CUdevice dev;
+    CUuuid   uuid;
+    if (jvgpu_real.cuDeviceGet(&dev, ordinal) != CUDA_SUCCESS || dev < 0 || dev >= JVGPU_MOST_ORDINALS ||
+        jvgpu_real.cuDeviceGetUuid_v2(&uuid, dev) != CUDA_SUCCESS) {
+      continue;
+    }
+    self->device_of[dev] = 0;
+    for (uint32_t i = 0; i < self->control->device_count; i++) {
+      if (memcmp(uuid.bytes, self->control->devices[i].uuid, JVGPU_UUID_BYTES) == 0) {
+        self->device_of[dev] = (int8_t)(i + 1);
+      }
+    }
+  }
+  self->ordinals = (uint32_t)count;
+  // Release: whoever sees the flag sees the table. Two threads may fill it at once, alike.
+  __atomic_store_n(&self->devices_known, 1, __ATOMIC_RELEASE);
+}
+
+int jvgpu_device_of(jvgpu_process_t *self, CUdevice dev)
+{
+  if (__atomic_load_n(&self->devices_known, __ATOMIC_ACQUIRE) == 0) {
+    learn_devices(self);
+  }
+  return dev >= 0 && dev < JVGPU_MOST_ORDINALS ? self->device_of[dev] - 1 : JVGPU_NO_DEVICE;
+}
+
+int jvgpu_current_device(jvgpu_process_t *self)
+{
+  CUdevice dev = 0;
+  // One device visible, and in the claim: no need to ask which.
+  if (__atomic_load_n(&self->devices_known, __ATOMIC_ACQUIRE) != 0 && self->ordinals == 1 && self->device_of[0] != 0) {
+    return self->device_of[0] - 1;
+  }
+  if (jvgpu_real.cuCtxGetDevice == NULL || jvgpu_real.cuCtxGetDevice(&dev) != CUDA_SUCCESS) {
+    return JVGPU_NO_DEVICE;
+  }
+  return jvgpu_device_of(self, dev);
+}
+
+int jvgpu_device_with_uuid(const jvgpu_control_t *control, const char *text)
+{
+  for (uint32_t i = 0; i < control->device_count; i++) {
+    char each[JVGPU_UUID_TEXT];
+    jvgpu_uuid_format(control->devices[i].uuid, each);
+    if (strcmp(each, text) == 0) {
+      return (int)i;
+    }
+  }
+  return JVGPU_NO_DEVICE;
+}

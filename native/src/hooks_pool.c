@@ -1,0 +1,136 @@
+// Stream-ordered memory: charged by what the pool has reserved (pools.h).
+
+#define _GNU_SOURCE
+#include <stddef.h>
+
+#include "hooks.h"
+#include "pools.h"
+
+typedef CUresult (*from_current_t)(CUdeviceptr *, size_t, CUstream);
+typedef CUresult (*from_pool_t)(CUdeviceptr *, size_t, CUmemoryPool, CUstream);
+typedef CUresult (*free_async_t)(CUdeviceptr, CUstream);
+typedef CUresult (*is_capturing_t)(CUstream, int *);
+
+static CUresult allocate(from_current_t real, is_capturing_t is_capturing, CUdeviceptr *dptr, size_t bytes,
+                         CUstream stream)
+{
+  CUmemoryPool         pool = NULL;
+  const jvgpu_charge_t charge = jvgpu_pool_begin(&pool, bytes, stream, is_capturing);
+  if (charge.refused) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  return jvgpu_pool_settle(&charge, real(dptr, bytes, stream), pool);
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream)
+{
+  if (!JVGPU_HAS_CU(cuMemAllocAsync)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  return allocate(jvgpu_real.cuMemAllocAsync, jvgpu_real.cuStreamIsCapturing, dptr, bytes, stream);
+}
+
+CUresult cuMemAllocAsync_ptsz(CUdeviceptr *dptr, size_t bytes, CUstream stream)
+{
+  if (!JVGPU_HAS_CU(cuMemAllocAsync_ptsz)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  return allocate(jvgpu_real.cuMemAllocAsync_ptsz, jvgpu_real.cuStreamIsCapturing_ptsz, dptr, bytes, stream);
+}
+
+static CUresult allocate_from(from_pool_t real, is_capturing_t is_capturing, CUdeviceptr *dptr, size_t bytes,
+                              CUmemoryPool pool, CUstream stream)
+{
+  if (pool == NULL) {
+    return real(dptr, bytes, pool, stream);
+  }
+  const jvgpu_charge_t charge = jvgpu_pool_begin(&pool, bytes, stream, is_capturing);
+  if (charge.refused) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  return jvgpu_pool_settle(&charge, real(dptr, bytes, pool, stream), pool);
+}
+
+CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+  if (!JVGPU_HAS_CU(cuMemAllocFromPoolAsync)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  return allocate_from(jvgpu_real.cuMemAllocFromPoolAsync, jvgpu_real.cuStreamIsCapturing, dptr, bytes, pool, stream);
+}
+
+CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
+{
+  if (!JVGPU_HAS_CU(cuMemAllocFromPoolAsync_ptsz)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  return allocate_from(jvgpu_real.cuMemAllocFromPoolAsync_ptsz, jvgpu_real.cuStreamIsCapturing_ptsz, dptr, bytes, pool,
+                       stream);
+}
+
+// A pool's memory has no record; a plain allocation may be freed in stream order too.
+static CUresult free_async(free_async_t real, CUdeviceptr dptr, CUstream stream)
+{
+  jvgpu_record_t record;
+  if (!jvgpu_charge_free_begin(dptr, &record)) {
+    return real(dptr, stream);
+  }
+  return jvgpu_charge_free_settle(&record, real(dptr, stream));
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
+{
+  if (!JVGPU_HAS_CU(cuMemFreeAsync)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  return free_async(jvgpu_real.cuMemFreeAsync, dptr, stream);
+}
+
+CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream stream)
+{
+  if (!JVGPU_HAS_CU(cuMemFreeAsync_ptsz)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  return free_async(jvgpu_real.cuMemFreeAsync_ptsz, dptr, stream);
+}
+
+// --- pools themselves -------------------------------------------------------------------------------------
+
+CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
+{
+  if (!JVGPU_HAS_CU(cuMemPoolCreate)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  jvgpu_process_t *self = jvgpu_tenant();
+  const CUresult   result = jvgpu_real.cuMemPoolCreate(pool, props);
+  if (result == CUDA_SUCCESS && self != NULL && props->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+    jvgpu_pool_created(self, *pool, props->location.id);
+  }
+  return result;
+}
+
+CUresult cuMemPoolDestroy(CUmemoryPool pool)
+{
+  if (!JVGPU_HAS_CU(cuMemPoolDestroy)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  jvgpu_process_t *self = jvgpu_tenant();
+  const CUresult   result = jvgpu_real.cuMemPoolDestroy(pool);
+  if (result == CUDA_SUCCESS && self != NULL && pool != NULL) {
+    jvgpu_pool_destroyed(self, pool);
+  }
+  return result;
+}
+
+CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
+{
+  if (!JVGPU_HAS_CU(cuMemPoolTrimTo)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  jvgpu_process_t *self = jvgpu_tenant();
+  const CUresult   result = jvgpu_real.cuMemPoolTrimTo(pool, keep);
+  if (result == CUDA_SUCCESS && self != NULL) {
+    jvgpu_pools_look(self);
+  }
+  return result;
+}

@@ -1,0 +1,99 @@
+// Virtual memory management: physical memory is charged when it is created and given back when
+// neither a handle nor a mapping refers to it any more.
+
+#define _GNU_SOURCE
+#include <stddef.h>
+
+#include "account.h"
+#include "charge.h"
+#include "devices.h"
+#include "hooks.h"
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *prop,
+                     unsigned long long flags)
+{
+  if (!JVGPU_HAS_CU(cuMemCreate)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  jvgpu_process_t *self = jvgpu_tenant();
+  // Memory of the host is not the slice's, and bad arguments are the driver's to refuse.
+  if (self == NULL || handle == NULL || prop == NULL || bytes == 0 ||
+      prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+    return jvgpu_real.cuMemCreate(handle, bytes, prop, flags);
+  }
+  const jvgpu_charge_t charge = jvgpu_charge_begin_on(self, jvgpu_device_of(self, prop->location.id), bytes);
+  if (charge.refused) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const CUresult result = jvgpu_real.cuMemCreate(handle, bytes, prop, flags);
+  if (result != CUDA_SUCCESS) {
+    jvgpu_account_cancel(charge.slot, (uint32_t)charge.device, charge.bytes);
+    return result;
+  }
+  jvgpu_account_commit(charge.slot, (uint32_t)charge.device, charge.bytes, bytes);
+  // Without host memory for the record the charge stays until the process ends: less, never more.
+  (void)jvgpu_vmm_create(&self->vmm, *handle, bytes, (uint32_t)charge.device);
+  return result;
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
+{
+  if (!JVGPU_HAS_CU(cuMemRelease)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  jvgpu_process_t *self = jvgpu_tenant();
+  jvgpu_record_t   gone;
+  if (self == NULL) {
+    return jvgpu_real.cuMemRelease(handle);
+  }
+  // Forgotten before the driver can hand the same handle to another thread; a handle that the driver
+  // then refuses to release was not in the ledger either.
+  const bool     last = jvgpu_vmm_release(&self->vmm, handle, &gone);
+  const CUresult result = jvgpu_real.cuMemRelease(handle);
+  if (last) {
+    jvgpu_account_free(__atomic_load_n(&self->slot, __ATOMIC_ACQUIRE), gone.device, gone.bytes);
+  }
+  return result;
+}
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
+{
+  if (!JVGPU_HAS_CU(cuMemRetainAllocationHandle)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  jvgpu_process_t *self = jvgpu_tenant();
+  const CUresult   result = jvgpu_real.cuMemRetainAllocationHandle(handle, addr);
+  if (result == CUDA_SUCCESS && self != NULL) {
+    jvgpu_vmm_retain(&self->vmm, *handle, (uint64_t)(uintptr_t)addr);
+  }
+  return result;
+}
+
+CUresult cuMemMap(CUdeviceptr ptr, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags)
+{
+  if (!JVGPU_HAS_CU(cuMemMap)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  jvgpu_process_t *self = jvgpu_tenant();
+  const CUresult   result = jvgpu_real.cuMemMap(ptr, bytes, offset, handle, flags);
+  if (result == CUDA_SUCCESS && self != NULL) {
+    jvgpu_vmm_map(&self->vmm, ptr, bytes, handle);
+  }
+  return result;
+}
+
+CUresult cuMemUnmap(CUdeviceptr ptr, size_t bytes)
+{
+  if (!JVGPU_HAS_CU(cuMemUnmap)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  jvgpu_process_t *self = jvgpu_tenant();
+  uint64_t         freed[JVGPU_MAX_DEVICES] = {0};
+  const CUresult   result = jvgpu_real.cuMemUnmap(ptr, bytes);
+  if (result == CUDA_SUCCESS && self != NULL) {
+    jvgpu_vmm_unmap(&self->vmm, ptr, bytes, freed);
+    jvgpu_charge_give_back(self, freed);
+  }
+  return result;
+}

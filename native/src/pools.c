@@ -1,0 +1,177 @@
+#define _GNU_SOURCE
+#include "pools.h"
+
+#include <stddef.h>
+
+#include "account.h"
+#include "devices.h"
+#include "real.h"
+
+// source: CUDA Driver API 13.0, CUmemPool_attribute.
+#define ATTRIBUTE_RESERVED_CURRENT 5
+
+// A pool grows in steps of 32 MiB (measured, H200, driver 580.159.04).
+#define GROWTH_BYTES (UINT64_C(32) << 20)
+
+static bool reserved_bytes(CUmemoryPool pool, uint64_t *bytes)
+{
+  return jvgpu_real.cuMemPoolGetAttribute != NULL &&
+         jvgpu_real.cuMemPoolGetAttribute(pool, ATTRIBUTE_RESERVED_CURRENT, bytes) == CUDA_SUCCESS;
+}
+
+static jvgpu_pool_t *find(jvgpu_process_t *self, CUmemoryPool pool)
+{
+  for (size_t i = 0; i < JVGPU_MOST_POOLS; i++) {
+    if (self->pools[i].pool == pool) {
+      return &self->pools[i];
+    }
+  }
+  return NULL;
+}
+
+static jvgpu_pool_t *find_or_add(jvgpu_process_t *self, CUmemoryPool pool, int device)
+{
+  jvgpu_pool_t *known = find(self, pool);
+  if (known == NULL) {
+    known = find(self, NULL);
+    if (known != NULL) {
+      *known = (jvgpu_pool_t){.pool = pool, .device = (uint32_t)device};
+    }
+  }
+  return known;
+}
+
+void jvgpu_pool_created(jvgpu_process_t *self, CUmemoryPool pool, CUdevice dev)
+{
+  const int device = jvgpu_device_of(self, dev);
+  if (device == JVGPU_NO_DEVICE) {
+    return;
+  }
+  jvgpu_lock(&self->pool_lock);
+  (void)find_or_add(self, pool, device);
+  jvgpu_unlock(&self->pool_lock);
+}
+
+// Bring a pool's charge to `now_bytes`. pre: pool_lock is held.
+// returns: bytes given back.
+static uint64_t recharge(jvgpu_process_t *self, jvgpu_pool_t *known, uint64_t now_bytes)
+{
+  jvgpu_slot_t  *slot = __atomic_load_n(&self->slot, __ATOMIC_ACQUIRE);
+  const uint64_t before = known->charged_bytes;
+  known->charged_bytes = now_bytes;
+  if (now_bytes >= before) {
+    jvgpu_account_commit(slot, known->device, 0, now_bytes - before);
+    return 0;
+  }
+  jvgpu_account_free(slot, known->device, before - now_bytes);
+  return before - now_bytes;
+}
+
+void jvgpu_pool_destroyed(jvgpu_process_t *self, CUmemoryPool pool)
+{
+  jvgpu_lock(&self->pool_lock);
+  jvgpu_pool_t *known = find(self, pool);
+  if (known != NULL) {
+    recharge(self, known, 0);
+    known->pool = NULL;
+  }
+  jvgpu_unlock(&self->pool_lock);
+}
+
+// `device` JVGPU_NO_DEVICE: every device.
+static uint64_t look(jvgpu_process_t *self, int device, bool trim)
+{
+  uint64_t given_back = 0;
+  for (size_t i = 0; i < JVGPU_MOST_POOLS; i++) {
+    CUmemoryPool pool = self->pools[i].pool;
+    uint64_t     now_bytes;
+    if (pool == NULL || self->pools[i].charged_bytes == 0 ||
+        (device != JVGPU_NO_DEVICE && self->pools[i].device != (uint32_t)device)) {
+      continue;
+    }
+    // The driver is called without the lock; the pool may be destroyed meanwhile, then it says so.
+    if (trim && jvgpu_real.cuMemPoolTrimTo != NULL) {
+      (void)jvgpu_real.cuMemPoolTrimTo(pool, 0);
+    }
+    if (!reserved_bytes(pool, &now_bytes)) {
+      continue;
+    }
+    jvgpu_lock(&self->pool_lock);
+    if (self->pools[i].pool == pool && now_bytes < self->pools[i].charged_bytes) {
+      given_back += recharge(self, &self->pools[i], now_bytes);
+    }
+    jvgpu_unlock(&self->pool_lock);
+  }
+  return given_back;
+}
+
+void jvgpu_pools_look(jvgpu_process_t *self) { (void)look(self, JVGPU_NO_DEVICE, false); }
+
+bool jvgpu_pools_trim(jvgpu_process_t *self, uint32_t device)
+{
+  // Nothing of ours happens while a capture lives: trimming might be unsafe for it.
+  const bool trim = __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) == 0;
+  return look(self, (int)device, trim) != 0;
+}
+
+// --- one allocation -----------------------------------------------------------------------------------------
+
+static bool on_a_capturing_stream(const jvgpu_process_t *self, CUstream stream,
+                                  CUresult (*is_capturing)(CUstream, int *))
+{
+  int status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) != 0 && is_capturing != NULL &&
+         (is_capturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
+static CUmemoryPool pool_of(CUdevice dev)
+{
+  CUmemoryPool pool = NULL;
+  if (jvgpu_real.cuDeviceGetMemPool != NULL) {
+    (void)jvgpu_real.cuDeviceGetMemPool(&pool, dev);
+  }
+  return pool;
+}
+
+jvgpu_charge_t jvgpu_pool_begin(CUmemoryPool *pool, uint64_t bytes, CUstream stream,
+                                CUresult (*is_capturing)(CUstream, int *))
+{
+  jvgpu_process_t *self = jvgpu_tenant();
+  CUdevice         dev = 0;
+  if (self == NULL || bytes == 0 || on_a_capturing_stream(self, stream, is_capturing)) {
+    return (jvgpu_charge_t){.self = NULL};
+  }
+  if (*pool == NULL) {
+    if (jvgpu_real.cuCtxGetDevice == NULL || jvgpu_real.cuCtxGetDevice(&dev) != CUDA_SUCCESS) {
+      return (jvgpu_charge_t){.self = NULL};
+    }
+    *pool = pool_of(dev);
+  }
+  // The pool may have to grow for this; how far, only the driver knows, but not beyond whole steps.
+  const uint64_t most = bytes > UINT64_MAX - GROWTH_BYTES ? UINT64_MAX : (bytes / GROWTH_BYTES + 1) * GROWTH_BYTES;
+  const int      current = jvgpu_current_device(self);
+  jvgpu_lock(&self->pool_lock);
+  const jvgpu_pool_t *known = find_or_add(self, *pool, current);
+  // A pool too many to keep count of gets nothing: less, never more.
+  const int device = known == NULL ? JVGPU_NO_DEVICE : (int)known->device;
+  jvgpu_unlock(&self->pool_lock);
+  return jvgpu_charge_begin_on(self, device, most);
+}
+
+CUresult jvgpu_pool_settle(const jvgpu_charge_t *charge, CUresult result, CUmemoryPool pool)
+{
+  uint64_t now_bytes = 0;
+  if (charge->self == NULL) {
+    return result;
+  }
+  if (result == CUDA_SUCCESS && pool != NULL && reserved_bytes(pool, &now_bytes)) {
+    jvgpu_lock(&charge->self->pool_lock);
+    jvgpu_pool_t *known = find(charge->self, pool);
+    if (known != NULL && now_bytes != known->charged_bytes) {
+      recharge(charge->self, known, now_bytes);
+    }
+    jvgpu_unlock(&charge->self->pool_lock);
+  }
+  jvgpu_account_cancel(charge->slot, (uint32_t)charge->device, charge->bytes);
+  return result;
+}

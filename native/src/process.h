@@ -1,0 +1,70 @@
+// Process: what this process knows about its slice, in one mapping that the kernel wipes on fork.
+//
+// A forked child finds zeros: not attached, no lock held, nothing recorded, no capture alive. It
+// attaches anew on its first call, into a slot of its own, and never writes its parent's.
+// source: madvise(2), MADV_WIPEONFORK, Linux 4.14.
+
+#ifndef JVGPU_PROCESS_H
+#define JVGPU_PROCESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuda_abi.h"
+#include "jvgpu/pages.h"
+#include "ledger.h"
+
+#define JVGPU_MOST_ORDINALS 64
+#define JVGPU_MOST_POOLS 128
+
+enum {
+  JVGPU_FRESH = 0,     // has not asked yet
+  JVGPU_ATTACHED = 1,  // has a slot
+  JVGPU_REFUSED = 2,   // has the library and no claim: no GPU
+};
+
+// One memory pool of this process, charged with what it has reserved.
+typedef struct jvgpu_pool_s {
+  CUmemoryPool pool;  // NULL = free
+  uint32_t     device;
+  uint32_t     reserved;
+  uint64_t     charged_bytes;
+} jvgpu_pool_t;
+
+typedef struct jvgpu_process_s {
+  uint32_t state;  // JVGPU_*; set with release after what it stands for
+  jvgpu_lock_t attach_lock;
+  const jvgpu_control_t *control;
+  jvgpu_usage_t *usage;
+  jvgpu_slot_t *slot;
+  uint64_t tried_ns;    // last attempt to reach the agent
+  uint32_t told;        // the one line about a refusal is written
+  uint32_t ticks;       // launches since the last look at the agent's heartbeat
+
+  int8_t   device_of[JVGPU_MOST_ORDINALS];  // CUdevice -> 1 + index in the claim, 0 = not in it
+  uint32_t ordinals;                        // CUDA devices this process sees
+  uint32_t devices_known;
+
+  uint32_t live_captures;  // streams between begin and end of capture
+
+  jvgpu_ledger_t pointers;  // device pointer -> charge
+  jvgpu_vmm_t    vmm;
+
+  jvgpu_lock_t pool_lock;
+  jvgpu_pool_t pools[JVGPU_MOST_POOLS];
+  CUcontext    primary[JVGPU_MOST_ORDINALS];
+} jvgpu_process_t;
+
+extern jvgpu_process_t *jvgpu_self;  // NULL before the first call
+
+// returns: this process's state, made on the first call; NULL when memory is short.
+jvgpu_process_t *jvgpu_process(void);
+
+// returns: this process's state if it holds a slot, NULL otherwise. One load and a branch.
+static inline jvgpu_process_t *jvgpu_tenant(void)
+{
+  jvgpu_process_t *self = __atomic_load_n(&jvgpu_self, __ATOMIC_ACQUIRE);
+  return self != NULL && __atomic_load_n(&self->state, __ATOMIC_ACQUIRE) == JVGPU_ATTACHED ? self : NULL;
+}
+
+#endif

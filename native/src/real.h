@@ -1,0 +1,39 @@
+// The driver's own functions, typed. Filled by the loader; NULL where this driver has no such symbol.
+
+#ifndef JVGPU_REAL_H
+#define JVGPU_REAL_H
+
+#include "cuda_abi.h"
+
+typedef struct jvgpu_real_s {
+#define CU(name, parameters, arguments) CUresult(*name) parameters;
+#define NVML(name, parameters, arguments) nvmlReturn_t(*name) parameters;
+#include "entrypoints.def"
+#undef CU
+#undef NVML
+  // Asked, never answered for.
+  CUresult (*cuCtxGetCurrent)(CUcontext *ctx);
+  CUresult (*cuCtxGetDevice)(CUdevice *dev);
+  CUresult (*cuDeviceGetCount)(int *count);
+  CUresult (*cuDeviceGet)(CUdevice *dev, int ordinal);
+  CUresult (*cuDeviceGetUuid_v2)(CUuuid *uuid, CUdevice dev);
+  CUresult (*cuDeviceGetMemPool)(CUmemoryPool *pool, CUdevice dev);
+  CUresult (*cuDevicePrimaryCtxGetState)(CUdevice dev, unsigned int *flags, int *active);
+  CUresult (*cuStreamIsCapturing)(CUstream stream, int *status);
+  CUresult (*cuStreamIsCapturing_ptsz)(CUstream stream, int *status);
+  CUresult (*cuMemPoolGetAttribute)(CUmemoryPool pool, int attribute, void *value);
+  nvmlReturn_t (*nvmlDeviceGetUUID)(nvmlDevice_t device, char *uuid, unsigned int length);
+} jvgpu_real_t;
+
+extern jvgpu_real_t jvgpu_real;
+
+// The hooks, under the driver's own names: what a program calls.
+#pragma GCC visibility push(default)
+#define CU(name, parameters, arguments) CUresult name parameters;
+#define NVML(name, parameters, arguments) nvmlReturn_t name parameters;
+#include "entrypoints.def"
+#undef CU
+#undef NVML
+#pragma GCC visibility pop
+
+#endif
