@@ -1,0 +1,283 @@
+// Inside the simulated libcuda.so.1: what its files know of each other.
+//
+// One lock, `sim_lock`, guards all structure of the process (contexts, ranges, pools, graphs). It is held for
+// the length of a list operation and never across a wait. Launches take no lock: they touch atomics only.
+// A forked child never gets as far as the lock: `sim_ready` refuses it first.
+
+#ifndef JVGPU_SIM_DRIVER_H
+#define JVGPU_SIM_DRIVER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "cuda_abi.h"
+#include "shared.h"
+
+#define SIM_KIB 1024ull
+#define SIM_MIB (1024ull * 1024ull)
+#define SIM_CHUNK_BYTES (2 * SIM_MIB)  // what the device hands out and charges, as the real driver does
+#define SIM_CUDA_VERSION 13000
+
+// ---- process (process.c)
+
+typedef struct sim_process_s {
+  sim_shared_t *shared;
+  sim_slot_t *slot;
+  int device_count;                      // visible ones
+  uint32_t board_of[SIM_MAX_BOARDS];     // CUDA ordinal -> board
+} sim_process_t;
+
+extern sim_process_t sim_process;
+extern pthread_mutex_t sim_lock;
+
+// returns: CUDA_SUCCESS, or what a call answers before cuInit, in a forked child, or after the process's end began
+CUresult sim_ready(void);
+CUresult sim_check_device(CUdevice device);
+
+static inline const sim_board_t *sim_board(CUdevice device)
+{
+  return &sim_process.shared->boards[sim_process.board_of[device]];
+}
+
+// CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER (visible.c).
+// returns: number of boards written to `board_of`
+int sim_visible_boards(const sim_shared_t *shared, const char *visible, const char *order, uint32_t *board_of);
+
+// Charge and uncharge the board behind a CUDA ordinal.
+// pre: sim_lock held
+bool sim_charge(CUdevice device, uint64_t bytes);
+void sim_uncharge(CUdevice device, uint64_t bytes);
+
+// ---- streams (stream.c) and captures (capture.c)
+
+typedef struct sim_capture_s sim_capture_t;
+
+#define SIM_STREAM_MAGIC 0x5354524dul
+#define SIM_CONTEXT_MAGIC 0x43545854ul
+#define SIM_DEAD_MAGIC 0x44454144ul
+#define SIM_STREAM_NON_BLOCKING 1u
+
+struct CUstream_st {
+  uint32_t magic;
+  uint32_t flags;
+  int priority;
+  bool is_legacy;
+  bool is_internal;  // legacy or per-thread: not for cuStreamDestroy
+  CUcontext context;
+  sim_use_t *use;                     // where its work is counted
+  uint64_t stream_id;
+  _Atomic uint64_t until_ns;          // when the work submitted so far is done
+  _Atomic uint64_t host_issued;       // host functions submitted
+  _Atomic uint64_t host_done;
+  _Atomic(sim_capture_t *) capture;
+  pid_t thread;                       // owner of a per-thread stream
+  struct CUstream_st *next;
+};
+
+// Which default stream a NULL handle means: the caller of a `_ptsz` or `_ptds` twin gets the thread's own.
+typedef enum { SIM_LEGACY, SIM_PER_THREAD } sim_face_t;
+
+// A stream-taking call and its per-thread twin. `expression` sees the parameters and `face`.
+#define SIM_TWINS(name, suffix, params, expression)                                              \
+  SIM_API CUresult name params;                                                                  \
+  SIM_API CUresult name##_##suffix params;                                                       \
+  SIM_API CUresult name params { const sim_face_t face = SIM_LEGACY; return (expression); }      \
+  SIM_API CUresult name##_##suffix params { const sim_face_t face = SIM_PER_THREAD; return (expression); }
+
+// returns: CUDA_SUCCESS and the stream, or why the handle cannot be used
+CUresult sim_stream_of(CUstream handle, sim_face_t face, CUstream *stream);
+// Queue work: the stream is busy `duration_ns` longer.
+void sim_submit(CUstream stream, uint64_t duration_ns);
+// returns: when everything submitted to the stream so far is done (legacy ordering included)
+uint64_t sim_stream_until(CUstream stream);
+bool sim_stream_is_done(CUstream stream);
+void sim_stream_wait(CUstream stream);
+CUstream sim_stream_new(CUcontext context, uint32_t flags, int priority);
+void sim_stream_run_host(CUstream stream, CUhostFn function, void *user_data);
+// Frees the context's streams.
+// pre: sim_lock held
+void sim_streams_drop(CUcontext context);
+void sim_sleep_until(uint64_t deadline_ns);
+
+// ---- contexts (context.c)
+
+#define SIM_LIMITS 10
+
+struct CUctx_st {
+  uint32_t magic;
+  uint32_t flags;
+  CUdevice device;
+  unsigned int api_version;
+  bool is_primary;
+  int references;
+  uint64_t context_id;
+  uint64_t charged_bytes;
+  CUstream legacy;
+  CUstream streams;                    // all others, per-thread ones included
+  _Atomic uint64_t blocking_until_ns;  // latest end of work on blocking streams: the legacy stream waits for it
+  struct sim_range_s *ranges;
+  struct CUctx_st *next;
+  unsigned int peers;                  // devices whose memory was opened by cuCtxEnablePeerAccess
+  size_t limits[SIM_LIMITS];
+};
+
+#define SIM_STACK_DEPTH 32
+
+typedef struct sim_thread_s {
+  int depth;
+  CUstreamCaptureMode capture_mode;
+  int local_captures;       // captures this thread began and which are not relaxed
+  CUstream own_stream;      // last per-thread stream used
+  CUcontext stack[SIM_STACK_DEPTH];
+} sim_thread_t;
+
+extern _Thread_local sim_thread_t sim_thread __attribute__((tls_model("initial-exec")));
+
+// returns: CUDA_SUCCESS and the calling thread's context; CUDA_ERROR_INVALID_CONTEXT when it has none
+CUresult sim_current(CUcontext *context);
+bool sim_context_is_alive(CUcontext context);
+// returns: the device's primary context, made if needed, and counted once more (memory pools live on devices)
+CUresult sim_context_primary(CUdevice device, CUcontext *context);
+
+// ---- address ranges (range.c): everything the process can name by address
+
+typedef enum {
+  SIM_RANGE_DEVICE,      // cuMemAlloc and relatives
+  SIM_RANGE_MANAGED,
+  SIM_RANGE_HOST,        // cuMemHostAlloc
+  SIM_RANGE_REGISTERED,  // cuMemHostRegister
+  SIM_RANGE_POOL,        // cuMemAllocAsync
+  SIM_RANGE_UNUSED,      // kept by a pool, not the user's
+  SIM_RANGE_GRAPH,       // a graph's memory node
+  SIM_RANGE_RESERVED,    // cuMemAddressReserve
+  SIM_RANGE_MAPPED       // cuMemMap, inside a reserved one
+} sim_range_kind_t;
+
+typedef struct sim_range_s {
+  uintptr_t start;
+  size_t bytes;         // as asked for
+  size_t block_bytes;   // as taken
+  sim_range_kind_t kind;
+  CUdevice device;
+  CUcontext context;    // NULL: belongs to the device
+  unsigned int flags;
+  uint64_t buffer_id;
+  struct sim_chunk_s *chunk;   // small allocations share one
+  CUmemoryPool pool;
+  struct sim_physical_s *physical;
+  CUmemAccess_flags access;
+  struct sim_range_s *next;    // of the same context
+  struct sim_range_s *previous;
+} sim_range_t;
+
+// pre of all: sim_lock held. `sim_range_find` takes any address inside the range.
+sim_range_t *sim_range_find(CUdeviceptr address);
+sim_range_t *sim_range_find_kind(CUdeviceptr address, sim_range_kind_t kind);
+// returns: the new range, entered; NULL when memory for the entry is short or the place is taken
+sim_range_t *sim_range_add(uintptr_t start, size_t bytes, sim_range_kind_t kind, CUdevice device, CUcontext context);
+void sim_range_remove(sim_range_t *range);  // and free the entry
+// Reserved ranges hold mapped ones, so they live in an index of their own.
+sim_range_t *sim_reserved_find(CUdeviceptr address);
+
+// ---- device memory (heap.c)
+
+// Takes `bytes` of the device's memory: host memory that costs nothing until touched.
+// pre: sim_lock held; bytes > 0
+// returns: the range, charged to the board; NULL when the board is full
+sim_range_t *sim_heap_take(CUdevice device, size_t bytes, sim_range_kind_t kind, CUcontext context);
+void sim_heap_give(sim_range_t *range);  // removes the range
+// Addresses without memory behind them, aligned to `alignment` (a power of two >= 4096).
+// returns: 0 when there are none
+uintptr_t sim_heap_addresses(size_t bytes, size_t alignment, uintptr_t hint, int protection);
+
+// Host memory the driver made or was told of, managed memory too (host_memory.c). Removes the range.
+// pre: sim_lock held
+void sim_host_give(sim_range_t *range);
+
+// ---- pools (pool.c)
+
+// Pools let go of what lies unused above their threshold; called when the host waits for the device.
+void sim_pools_trim(void);
+// returns: true when unused pool memory of the device went back to the board
+// pre: sim_lock held
+bool sim_pools_squeeze(CUdevice device);
+CUresult sim_pool_free(sim_range_t *range);
+
+// ---- captures (capture.c)
+
+// Number of captures alive in the process. Zero nearly always: one relaxed load answers the question.
+extern _Atomic int sim_captures;
+
+// returns: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED when a capture forbids calls that are unsafe under it
+CUresult sim_capture_check_unsafe(void);
+static inline bool sim_is_capturing(CUstream stream)
+{
+  return atomic_load_explicit(&sim_captures, memory_order_relaxed) != 0 && atomic_load(&stream->capture) != NULL;
+}
+
+// Work in the shape of a graph node (graph.c).
+typedef struct sim_work_s {
+  CUgraphNodeType kind;
+  union {
+    struct {
+      CUfunction function;
+      unsigned int grid[3];
+      unsigned int block[3];
+      unsigned int shared_bytes;
+      void **params;            // owned copies once in a node
+    } kernel;
+    CUDA_MEMCPY3D copy;
+    CUDA_MEMSET_NODE_PARAMS fill;
+    CUDA_HOST_NODE_PARAMS host;
+    CUevent event;
+    CUgraph child;
+    struct {
+      CUdeviceptr dptr;
+      size_t bytes;
+      CUdevice device;
+    } memory;
+  } of;
+} sim_work_t;
+
+// Do the work now, or add it to the graph the stream captures into.
+CUresult sim_stream_do(CUstream stream, const sim_work_t *work);
+CUresult sim_work_run(const sim_work_t *work, CUstream stream);
+CUresult sim_capture_add(CUstream stream, const sim_work_t *work);
+// A call that must wait for a stream cannot be captured.
+// An allocation under capture: addresses now, memory at the graph's first launch.
+CUresult sim_capture_allocate(CUstream stream, CUdeviceptr *dptr, size_t bytes);
+// pre: sim_lock held
+CUresult sim_graph_memory_free(sim_range_t *range);
+// returns: CUDA_SUCCESS when the stream does not capture; otherwise the error, and the capture is spoilt
+CUresult sim_capture_refuse(CUstream stream);
+// The stream goes away: what it captured is lost.
+void sim_capture_abandon(CUstream stream);
+
+// ---- launches (launch.c), copies (copy.c)
+
+CUresult sim_kernel_run(const sim_work_t *work, CUstream stream);
+CUresult sim_copy_run(const CUDA_MEMCPY3D *copy);
+void sim_fill_run(const CUDA_MEMSET_NODE_PARAMS *fill);
+CUresult sim_event_record(CUevent event, CUstream stream);
+CUresult sim_event_wait(CUstream stream, CUevent event);
+CUresult sim_graph_run(CUgraph graph, CUstream stream);
+uint64_t sim_copy_ns(uint64_t bytes);
+
+// ---- functions of modules and libraries (module.c)
+
+struct CUfunc_st {
+  uint32_t magic;
+  char name[220];
+  uint64_t duration_ns;
+  int (*body)(void **params, uint64_t threads);  // NULL: takes time, does nothing
+  const uint8_t *param_sizes;                     // known only where there is a body
+  unsigned int param_count;
+  CUmodule module;
+  struct CUfunc_st *next;
+  int attributes[CU_FUNC_ATTRIBUTE_MAX];
+};
+
+#define SIM_FUNCTION_MAGIC 0x46554e43ul
+
+#endif

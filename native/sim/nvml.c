@@ -1,0 +1,325 @@
+// NVML's life, its system queries and the way to a device.
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "nvml_device.h"
+
+#define UUID_TEXT_BYTES 41u
+
+struct nvmlDevice_st {
+  unsigned int number;
+};
+
+static struct {
+  pthread_mutex_t lock;
+  unsigned int references;
+  sim_shared_t *shared;
+  struct nvmlDevice_st handles[SIM_MAX_BOARDS];
+} nvml = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static nvmlReturn_t init(void)
+{
+  pthread_mutex_lock(&nvml.lock);
+  if (nvml.shared == NULL) {
+    nvml.shared = sim_shared_open();  // none: no device, as on a machine without a board
+  }
+  for (unsigned int i = 0; i < SIM_MAX_BOARDS; i++) {
+    nvml.handles[i].number = i;
+  }
+  nvml.references++;
+  pthread_mutex_unlock(&nvml.lock);
+  return NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlInit(void)
+{
+  return init();
+}
+
+SIM_API nvmlReturn_t nvmlInit_v2(void)
+{
+  return init();
+}
+
+SIM_API nvmlReturn_t nvmlInitWithFlags(unsigned int flags)
+{
+  (void)flags;
+  return init();
+}
+
+SIM_API nvmlReturn_t nvmlShutdown(void)
+{
+  nvmlReturn_t result = NVML_ERROR_UNINITIALIZED;
+  pthread_mutex_lock(&nvml.lock);
+  if (nvml.references > 0) {
+    nvml.references--;
+    result = NVML_SUCCESS;
+  }
+  pthread_mutex_unlock(&nvml.lock);
+  return result;
+}
+
+nvmlReturn_t sim_nvml_ready(void)
+{
+  pthread_mutex_lock(&nvml.lock);
+  const nvmlReturn_t result = nvml.references > 0 ? NVML_SUCCESS : NVML_ERROR_UNINITIALIZED;
+  pthread_mutex_unlock(&nvml.lock);
+  return result;
+}
+
+sim_shared_t *sim_nvml_shared(void)
+{
+  return nvml.shared;
+}
+
+nvmlDevice_t sim_nvml_handle(unsigned int number)
+{
+  return &nvml.handles[number];
+}
+
+static unsigned int board_count(void)
+{
+  return nvml.shared == NULL ? 0 : nvml.shared->board_count;
+}
+
+nvmlReturn_t sim_nvml_board(nvmlDevice_t handle, const sim_board_t **board, unsigned int *number)
+{
+  const nvmlReturn_t ready = sim_nvml_ready();
+  if (ready != NVML_SUCCESS) {
+    return ready;
+  }
+  // Compared, not followed: a wrong handle is answered, not a crash.
+  for (unsigned int i = 0; i < board_count(); i++) {
+    if (handle == &nvml.handles[i]) {
+      *board = &nvml.shared->boards[i];
+      if (number != NULL) {
+        *number = i;
+      }
+      return NVML_SUCCESS;
+    }
+  }
+  return NVML_ERROR_INVALID_ARGUMENT;
+}
+
+nvmlReturn_t sim_nvml_text(char *destination, unsigned int length, const char *text)
+{
+  if (destination == NULL) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  const size_t size = strlen(text) + 1;
+  if (size > length) {
+    return NVML_ERROR_INSUFFICIENT_SIZE;
+  }
+  memcpy(destination, text, size);
+  return NVML_SUCCESS;
+}
+
+void sim_nvml_uuid_text(const sim_board_t *board, char *text)
+{
+  const uint8_t *u = board->uuid;
+  snprintf(text, UUID_TEXT_BYTES,
+           "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2], u[3], u[4],
+           u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+}
+
+SIM_API const char *nvmlErrorString(nvmlReturn_t result)
+{
+  switch ((int)result) {
+    case 0: return "Success";
+    case 1: return "Uninitialized";
+    case 2: return "Invalid Argument";
+    case 3: return "Not Supported";
+    case 4: return "Insufficient Permissions";
+    case 5: return "Already Initialized";
+    case 6: return "Not Found";
+    case 7: return "Insufficient Size";
+    case 8: return "Insufficient External Power";
+    case 9: return "Driver Not Loaded";
+    case 10: return "Timeout";
+    case 12: return "NVML Shared Library Not Found";
+    case 13: return "Function Not Found";
+    case 15: return "GPU is lost";
+    case 17: return "Blocked by Operating System";
+    case 18: return "Driver/library version mismatch";
+    case 20: return "Insufficient Memory";
+    case 21: return "No data";
+    case 25: return "Argument version mismatch";
+    case 27: return "Not Ready";
+    case 999: return "Unknown Error";
+    default: return "Unknown Error code";
+  }
+}
+
+SIM_API nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length)
+{
+  const nvmlReturn_t ready = sim_nvml_ready();
+  return ready != NVML_SUCCESS
+             ? ready
+             : sim_nvml_text(version, length, nvml.shared == NULL ? "" : nvml.shared->driver_version);
+}
+
+SIM_API nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned int length)
+{
+  const nvmlReturn_t ready = sim_nvml_ready();
+  return ready != NVML_SUCCESS
+             ? ready
+             : sim_nvml_text(version, length, nvml.shared == NULL ? "" : nvml.shared->nvml_version);
+}
+
+static nvmlReturn_t cuda_version(int *version)
+{
+  if (version == NULL) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  *version = nvml.shared == NULL ? 13000 : (int)nvml.shared->cuda_version;
+  return NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version)
+{
+  return cuda_version(version);
+}
+
+SIM_API nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
+{
+  return cuda_version(version);
+}
+
+SIM_API nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int length)
+{
+  char path[32];
+  char text[256];
+  const nvmlReturn_t ready = sim_nvml_ready();
+  if (ready != NVML_SUCCESS) {
+    return ready;
+  }
+  snprintf(path, sizeof path, "/proc/%u/cmdline", pid);
+  FILE *file = fopen(path, "re");
+  if (file == NULL) {
+    return NVML_ERROR_NOT_FOUND;
+  }
+  const size_t count = fread(text, 1, sizeof text - 1, file);
+  fclose(file);
+  text[count] = 0;
+  if (name == NULL || length == 0) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  snprintf(name, length, "%s", text);
+  return NVML_SUCCESS;
+}
+
+static nvmlReturn_t count_devices(unsigned int *count)
+{
+  const nvmlReturn_t ready = sim_nvml_ready();
+  if (ready != NVML_SUCCESS) {
+    return ready;
+  }
+  if (count == NULL) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  *count = board_count();
+  return NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetCount(unsigned int *count)
+{
+  return count_devices(count);
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
+{
+  return count_devices(count);
+}
+
+static nvmlReturn_t by_index(unsigned int index, nvmlDevice_t *handle)
+{
+  const nvmlReturn_t ready = sim_nvml_ready();
+  if (ready != NVML_SUCCESS) {
+    return ready;
+  }
+  if (handle == NULL || index >= board_count()) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  *handle = &nvml.handles[index];
+  return NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t *handle)
+{
+  return by_index(index, handle);
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *handle)
+{
+  return by_index(index, handle);
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *handle)
+{
+  char text[UUID_TEXT_BYTES];
+  const nvmlReturn_t ready = sim_nvml_ready();
+  if (ready != NVML_SUCCESS) {
+    return ready;
+  }
+  if (uuid == NULL || handle == NULL) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  for (unsigned int i = 0; i < board_count(); i++) {
+    sim_nvml_uuid_text(&nvml.shared->boards[i], text);
+    if (strcasecmp(text, uuid) == 0) {
+      return by_index(i, handle);
+    }
+  }
+  return NVML_ERROR_NOT_FOUND;
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t *handle)
+{
+  const nvmlReturn_t ready = sim_nvml_ready();
+  if (ready != NVML_SUCCESS) {
+    return ready;
+  }
+  if (serial == NULL || handle == NULL) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  for (unsigned int i = 0; i < board_count(); i++) {
+    if (strcmp(nvml.shared->boards[i].serial, serial) == 0) {
+      return by_index(i, handle);
+    }
+  }
+  return NVML_ERROR_NOT_FOUND;
+}
+
+static nvmlReturn_t by_bus_id(const char *bus_id, nvmlDevice_t *handle)
+{
+  unsigned int domain = 0;
+  unsigned int bus = 0;
+  unsigned int device = 0;
+  const nvmlReturn_t ready = sim_nvml_ready();
+  if (ready != NVML_SUCCESS) {
+    return ready;
+  }
+  if (bus_id == NULL || handle == NULL || sscanf(bus_id, "%x:%x:%x", &domain, &bus, &device) != 3) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  for (unsigned int i = 0; i < board_count(); i++) {
+    const sim_board_t *board = &nvml.shared->boards[i];
+    if (board->pci_domain == domain && board->pci_bus == bus && board->pci_device == device) {
+      return by_index(i, handle);
+    }
+  }
+  return NVML_ERROR_NOT_FOUND;
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *bus_id, nvmlDevice_t *handle)
+{
+  return by_bus_id(bus_id, handle);
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus_id, nvmlDevice_t *handle)
+{
+  return by_bus_id(bus_id, handle);
+}

@@ -1,0 +1,218 @@
+// How much memory is used, by whom, and who is busy.
+
+#include <string.h>
+#include <time.h>
+
+#include "nvml_device.h"
+
+#define MEMORY_V2_VERSION ((unsigned int)(sizeof(nvmlMemory_v2_t) | 2u << 24))
+
+SIM_API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t handle, nvmlMemory_t *memory)
+{
+  const sim_board_t *board;
+  unsigned int number;
+  const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
+  if (result != NVML_SUCCESS || memory == NULL) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  // source: NVML API Reference, nvmlMemory_t: in version 1 the reserved part counts as used.
+  memory->total = board->memory_bytes;
+  memory->used = board->reserved_bytes + sim_shared_used(sim_nvml_shared(), number);
+  memory->free = memory->total - memory->used;
+  return NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t handle, nvmlMemory_v2_t *memory)
+{
+  const sim_board_t *board;
+  unsigned int number;
+  const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
+  if (result != NVML_SUCCESS || memory == NULL) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  if (memory->version != MEMORY_V2_VERSION) {
+    return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  }
+  memory->total = board->memory_bytes;
+  memory->reserved = board->reserved_bytes;
+  memory->used = sim_shared_used(sim_nvml_shared(), number);
+  memory->free = memory->total - memory->reserved - memory->used;
+  return NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t handle, nvmlBAR1Memory_t *memory)
+{
+  const sim_board_t *board;
+  const nvmlReturn_t result = sim_nvml_board(handle, &board, NULL);
+  if (result != NVML_SUCCESS || memory == NULL) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  memory->bar1Total = board->bar1_bytes;
+  memory->bar1Used = 1u << 20;
+  memory->bar1Free = memory->bar1Total - memory->bar1Used;
+  return NVML_SUCCESS;
+}
+
+// Living processes with a context on the board, at most `most` of them.
+// returns: how many there are
+static unsigned int list(unsigned int number, nvmlProcessInfo_v2_t *infos, unsigned int most)
+{
+  sim_shared_t *shared = sim_nvml_shared();
+  unsigned int count = 0;
+  for (unsigned int i = 0; i < SIM_MAX_SLOTS && i < shared->slot_count; i++) {
+    sim_slot_t *slot = &shared->slots[i];
+    const pid_t pid = sim_shared_living_pid(slot);
+    if (pid == 0 || slot->uses[number].contexts == 0) {
+      continue;
+    }
+    if (count < most) {
+      infos[count] = (nvmlProcessInfo_v2_t){.pid = (unsigned int)pid,
+                                            .usedGpuMemory = slot->uses[number].held_bytes,
+                                            .gpuInstanceId = UINT32_MAX,
+                                            .computeInstanceId = UINT32_MAX};
+    }
+    count++;
+  }
+  return count;
+}
+
+static nvmlReturn_t running(nvmlDevice_t handle, unsigned int *count, nvmlProcessInfo_v2_t *infos)
+{
+  const sim_board_t *board;
+  unsigned int number;
+  const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
+  if (result != NVML_SUCCESS || count == NULL || (*count > 0 && infos == NULL)) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  const unsigned int room = *count;
+  *count = list(number, infos, room);
+  return *count > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t handle, unsigned int *count,
+                                                             nvmlProcessInfo_t *infos)
+{
+  return running(handle, count, infos);
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t handle, unsigned int *count,
+                                                             nvmlProcessInfo_v2_t *infos)
+{
+  return running(handle, count, infos);
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t handle, unsigned int *count,
+                                                          nvmlProcessInfo_v1_t *infos)
+{
+  nvmlProcessInfo_v2_t full[SIM_MAX_SLOTS];
+  if (count == NULL || (*count > 0 && infos == NULL)) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  unsigned int found = *count < SIM_MAX_SLOTS ? *count : SIM_MAX_SLOTS;
+  const nvmlReturn_t result = running(handle, &found, full);
+  for (unsigned int i = 0; result == NVML_SUCCESS && i < found; i++) {
+    infos[i] = (nvmlProcessInfo_v1_t){.pid = full[i].pid, .usedGpuMemory = full[i].usedGpuMemory};
+  }
+  *count = found;
+  return result;
+}
+
+// A compute board draws nothing, and has no MPS server.
+static nvmlReturn_t none(nvmlDevice_t handle, unsigned int *count)
+{
+  const sim_board_t *board;
+  const nvmlReturn_t result = sim_nvml_board(handle, &board, NULL);
+  if (result != NVML_SUCCESS || count == NULL) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  *count = 0;
+  return NVML_SUCCESS;
+}
+
+#define NO_PROCESSES(name, type)                                                          \
+  SIM_API nvmlReturn_t name(nvmlDevice_t handle, unsigned int *count, type *infos)        \
+  {                                                                                       \
+    (void)infos;                                                                          \
+    return none(handle, count);                                                           \
+  }
+NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses, nvmlProcessInfo_v1_t)
+NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlProcessInfo_v2_t)
+NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlProcessInfo_t)
+NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses, nvmlProcessInfo_v1_t)
+NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_v2_t)
+NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_t)
+
+static unsigned int percent_of(const sim_use_t *use)
+{
+  const uint64_t window = sim_now_ns() >> SIM_WINDOW_SHIFT;
+  const uint64_t seen = use->window;
+  uint64_t busy = 0;
+  if (seen == window) {
+    busy = use->last_busy_ns;
+  } else if (seen + 1 == window) {
+    busy = use->busy_ns - use->window_busy_ns;  // nothing submitted since that window ended
+  }
+  const uint64_t percent = busy * 100u >> SIM_WINDOW_SHIFT;
+  return percent > 100 ? 100 : (unsigned int)percent;
+}
+
+unsigned int sim_nvml_busy_percent(unsigned int number)
+{
+  sim_shared_t *shared = sim_nvml_shared();
+  unsigned int total = 0;
+  for (unsigned int i = 0; i < SIM_MAX_SLOTS && i < shared->slot_count; i++) {
+    if (sim_shared_living_pid(&shared->slots[i]) != 0) {
+      total += percent_of(&shared->slots[i].uses[number]);
+    }
+  }
+  return total > 100 ? 100 : total;
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t handle, nvmlUtilization_t *utilization)
+{
+  const sim_board_t *board;
+  unsigned int number;
+  const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
+  if (result != NVML_SUCCESS || utilization == NULL) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  utilization->gpu = sim_nvml_busy_percent(number);
+  utilization->memory = utilization->gpu / 2;
+  return NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t handle, nvmlProcessUtilizationSample_t *samples,
+                                                     unsigned int *count, unsigned long long last_seen_us)
+{
+  nvmlProcessInfo_v2_t infos[SIM_MAX_SLOTS];
+  const sim_board_t *board;
+  unsigned int number;
+  struct timespec now;
+  const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
+  if (result != NVML_SUCCESS || count == NULL) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  const unsigned int room = *count;
+  const unsigned int found = list(number, infos, SIM_MAX_SLOTS);
+  clock_gettime(CLOCK_REALTIME, &now);
+  const unsigned long long now_us = (unsigned long long)now.tv_sec * 1000000u + (unsigned long long)now.tv_nsec / 1000u;
+  *count = found;
+  if (found == 0 || last_seen_us >= now_us) {
+    return NVML_ERROR_NOT_FOUND;
+  }
+  if (samples == NULL || room < found) {
+    return NVML_ERROR_INSUFFICIENT_SIZE;
+  }
+  sim_shared_t *shared = sim_nvml_shared();
+  unsigned int written = 0;
+  for (unsigned int i = 0; i < SIM_MAX_SLOTS && i < shared->slot_count && written < room; i++) {
+    const pid_t pid = sim_shared_living_pid(&shared->slots[i]);
+    if (pid != 0 && shared->slots[i].uses[number].contexts != 0) {
+      const unsigned int percent = percent_of(&shared->slots[i].uses[number]);
+      samples[written++] = (nvmlProcessUtilizationSample_t){
+          .pid = (unsigned int)pid, .timeStamp = now_us, .smUtil = percent, .memUtil = percent / 2};
+    }
+  }
+  *count = written;
+  return NVML_SUCCESS;
+}

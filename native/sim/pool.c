@@ -1,0 +1,413 @@
+// Memory pools: stream-ordered allocation from blocks that the pool keeps until the host waits.
+//
+// A pool keeps freed blocks up to its release threshold (0 by default), and gives the rest back at the next
+// synchronisation, or at once when the board is full.
+
+#include <stdlib.h>
+
+#include "driver.h"
+
+#define POOL_MAGIC 0x504f4f4cu
+
+typedef struct sim_block_s {
+  sim_range_t *range;  // taken from the heap, entered in no context
+  struct sim_block_s *next;
+} sim_block_t;
+
+struct CUmemPoolHandle_st {
+  uint32_t magic;
+  CUdevice device;
+  bool is_default;
+  uint64_t reuse[3];
+  uint64_t threshold_bytes;
+  uint64_t most_bytes;  // 0: the board's size
+  uint64_t reserved_bytes, reserved_high_bytes;
+  uint64_t used_bytes, used_high_bytes;
+  CUmemAccess_flags access[SIM_MAX_BOARDS];
+  sim_block_t *unused;
+  struct CUmemPoolHandle_st *next;
+};
+
+static struct {
+  CUmemoryPool all;
+  CUmemoryPool default_of[SIM_MAX_BOARDS];
+  CUmemoryPool current_of[SIM_MAX_BOARDS];
+  _Atomic bool has_unused;
+} pools;
+
+// pre: sim_lock held
+static CUmemoryPool make(CUdevice device, uint64_t most_bytes)
+{
+  CUmemoryPool pool = calloc(1, sizeof *pool);
+  if (pool == NULL) {
+    return NULL;
+  }
+  pool->magic = POOL_MAGIC;
+  pool->device = device;
+  pool->most_bytes = most_bytes;
+  pool->reuse[0] = pool->reuse[1] = pool->reuse[2] = 1;
+  pool->access[device] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  pool->next = pools.all;
+  pools.all = pool;
+  return pool;
+}
+
+static CUmemoryPool default_pool(CUdevice device)
+{
+  CUmemoryPool *place = &pools.default_of[device];
+  if (*place == NULL && (*place = make(device, 0)) != NULL) {
+    (*place)->is_default = true;
+    pools.current_of[device] = *place;
+  }
+  return *place;
+}
+
+static bool is_pool(CUmemoryPool pool)
+{
+  return pool != NULL && pool->magic == POOL_MAGIC;
+}
+
+// Gives unused blocks back until the pool holds at most `keep_bytes`.
+static bool trim(CUmemoryPool pool, uint64_t keep_bytes)
+{
+  bool gave = false;
+  while (pool->unused != NULL && pool->reserved_bytes > keep_bytes) {
+    sim_block_t *block = pool->unused;
+    pool->unused = block->next;
+    pool->reserved_bytes -= block->range->block_bytes;
+    sim_heap_give(block->range);
+    free(block);
+    gave = true;
+  }
+  return gave;
+}
+
+void sim_pools_trim(void)
+{
+  if (!atomic_load_explicit(&pools.has_unused, memory_order_relaxed)) {
+    return;
+  }
+  pthread_mutex_lock(&sim_lock);
+  atomic_store(&pools.has_unused, false);
+  for (CUmemoryPool pool = pools.all; pool != NULL; pool = pool->next) {
+    trim(pool, pool->threshold_bytes);
+    if (pool->unused != NULL) {
+      atomic_store(&pools.has_unused, true);
+    }
+  }
+  pthread_mutex_unlock(&sim_lock);
+}
+
+bool sim_pools_squeeze(CUdevice device)
+{
+  bool gave = false;
+  for (CUmemoryPool pool = pools.all; pool != NULL; pool = pool->next) {
+    gave = (pool->device == device && trim(pool, 0)) || gave;
+  }
+  return gave;
+}
+
+// The first unused block that is large enough and not more than twice too large.
+static sim_range_t *reuse(CUmemoryPool pool, size_t bytes)
+{
+  for (sim_block_t **place = &pool->unused; *place != NULL; place = &(*place)->next) {
+    sim_block_t *block = *place;
+    if (block->range->block_bytes >= bytes && block->range->block_bytes / 2 <= bytes) {
+      sim_range_t *range = block->range;
+      *place = block->next;
+      free(block);
+      range->kind = SIM_RANGE_POOL;
+      range->bytes = bytes;
+      return range;
+    }
+  }
+  return NULL;
+}
+
+static CUresult take(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool)
+{
+  sim_range_t *range = reuse(pool, bytes);
+  if (range == NULL) {
+    if (pool->most_bytes != 0 && pool->reserved_bytes + bytes > pool->most_bytes) {
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    range = sim_heap_take(pool->device, bytes, SIM_RANGE_POOL, NULL);
+    if (range == NULL) {
+      return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    range->pool = pool;
+    pool->reserved_bytes += range->block_bytes;
+  }
+  pool->used_bytes += range->block_bytes;
+  pool->used_high_bytes = pool->used_bytes > pool->used_high_bytes ? pool->used_bytes : pool->used_high_bytes;
+  if (pool->reserved_bytes > pool->reserved_high_bytes) {
+    pool->reserved_high_bytes = pool->reserved_bytes;
+  }
+  *dptr = range->start;
+  return CUDA_SUCCESS;
+}
+
+CUresult sim_pool_free(sim_range_t *range)
+{
+  CUmemoryPool pool = range->pool;
+  sim_block_t *block = malloc(sizeof *block);
+  pool->used_bytes -= range->block_bytes;
+  if (block == NULL) {
+    pool->reserved_bytes -= range->block_bytes;
+    sim_heap_give(range);
+    return CUDA_SUCCESS;
+  }
+  range->kind = SIM_RANGE_UNUSED;
+  block->range = range;
+  block->next = pool->unused;
+  pool->unused = block;
+  atomic_store(&pools.has_unused, true);
+  return CUDA_SUCCESS;
+}
+
+static CUresult allocate(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream handle, sim_face_t face)
+{
+  CUstream stream;
+  CUresult result = sim_stream_of(handle, face, &stream);
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (dptr == NULL || bytes == 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (sim_is_capturing(stream)) {
+    return sim_capture_allocate(stream, dptr, bytes);
+  }
+  pthread_mutex_lock(&sim_lock);
+  if (pool == NULL && default_pool(stream->context->device) != NULL) {
+    pool = pools.current_of[stream->context->device];
+  }
+  result = is_pool(pool) ? take(dptr, bytes, pool) : CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_unlock(&sim_lock);
+  return result;
+}
+
+SIM_TWINS(cuMemAllocAsync, ptsz, (CUdeviceptr *dptr, size_t bytes, CUstream stream),
+          allocate(dptr, bytes, NULL, stream, face))
+SIM_TWINS(cuMemAllocFromPoolAsync, ptsz, (CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream),
+          pool == NULL ? CUDA_ERROR_INVALID_VALUE : allocate(dptr, bytes, pool, stream, face))
+
+static CUresult give(CUdeviceptr dptr, CUstream handle, sim_face_t face)
+{
+  CUstream stream;
+  CUresult result = sim_stream_of(handle, face, &stream);
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (sim_is_capturing(stream)) {
+    const sim_work_t work = {.kind = CU_GRAPH_NODE_TYPE_MEM_FREE, .of.memory.dptr = dptr};
+    return sim_capture_add(stream, &work);
+  }
+  pthread_mutex_lock(&sim_lock);
+  sim_range_t *range = sim_range_find(dptr);
+  if (range == NULL || range->start != (uintptr_t)dptr) {
+    result = CUDA_ERROR_INVALID_VALUE;
+  } else if (range->kind == SIM_RANGE_POOL) {
+    result = sim_pool_free(range);
+  } else if (range->kind == SIM_RANGE_GRAPH) {
+    result = sim_graph_memory_free(range);
+  } else if (range->kind == SIM_RANGE_DEVICE) {
+    sim_heap_give(range);  // the driver accepts memory of cuMemAlloc too
+  } else {
+    result = CUDA_ERROR_INVALID_VALUE;
+  }
+  pthread_mutex_unlock(&sim_lock);
+  return result;
+}
+
+SIM_TWINS(cuMemFreeAsync, ptsz, (CUdeviceptr dptr, CUstream stream), give(dptr, stream, face))
+
+SIM_API CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
+{
+  if (out == NULL || props == NULL || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) {
+    return CUDA_ERROR_NOT_SUPPORTED;  // host pools and pools shared between processes
+  }
+  const CUresult result = sim_check_device(props->location.id);
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  pthread_mutex_lock(&sim_lock);
+  *out = make(props->location.id, props->maxSize);
+  pthread_mutex_unlock(&sim_lock);
+  return *out == NULL ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+// The real driver waits for outstanding allocations; here they stay valid and the pool goes with the last of them.
+SIM_API CUresult cuMemPoolDestroy(CUmemoryPool pool)
+{
+  if (!is_pool(pool)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (pool->is_default) {
+    return CUDA_ERROR_NOT_PERMITTED;
+  }
+  pthread_mutex_lock(&sim_lock);
+  trim(pool, 0);
+  pool->threshold_bytes = 0;
+  pool->magic = SIM_DEAD_MAGIC;
+  if (pools.current_of[pool->device] == pool) {
+    pools.current_of[pool->device] = pools.default_of[pool->device];
+  }
+  pthread_mutex_unlock(&sim_lock);
+  return CUDA_SUCCESS;
+}
+
+SIM_API CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep_bytes)
+{
+  if (!is_pool(pool)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  pthread_mutex_lock(&sim_lock);
+  trim(pool, keep_bytes);
+  pthread_mutex_unlock(&sim_lock);
+  return CUDA_SUCCESS;
+}
+
+// returns: where a 64-bit attribute lives; the first three are `int`
+static uint64_t *attribute_of(CUmemoryPool pool, CUmemPool_attribute attribute)
+{
+  switch (attribute) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC:
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: return &pool->reuse[attribute - 1];
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: return &pool->threshold_bytes;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: return &pool->reserved_bytes;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return &pool->reserved_high_bytes;
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return &pool->used_bytes;
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return &pool->used_high_bytes;
+    default: return NULL;
+  }
+}
+
+SIM_API CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+  const uint64_t *place = is_pool(pool) && value != NULL ? attribute_of(pool, attribute) : NULL;
+  if (place == NULL) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  pthread_mutex_lock(&sim_lock);
+  if (attribute < CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
+    *(int *)value = (int)*place;
+  } else {
+    *(cuuint64_t *)value = *place;
+  }
+  pthread_mutex_unlock(&sim_lock);
+  return CUDA_SUCCESS;
+}
+
+SIM_API CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
+{
+  uint64_t *place = is_pool(pool) && value != NULL ? attribute_of(pool, attribute) : NULL;
+  if (place == NULL || attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT ||
+      attribute == CU_MEMPOOL_ATTR_USED_MEM_CURRENT) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  CUresult result = CUDA_SUCCESS;
+  pthread_mutex_lock(&sim_lock);
+  if (attribute < CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
+    *place = *(int *)value != 0;
+  } else if (attribute == CU_MEMPOOL_ATTR_RELEASE_THRESHOLD) {
+    *place = *(cuuint64_t *)value;
+  } else if (*(cuuint64_t *)value != 0) {
+    result = CUDA_ERROR_INVALID_VALUE;  // a high-water mark can only be reset
+  } else {
+    *place = attribute == CU_MEMPOOL_ATTR_USED_MEM_HIGH ? pool->used_bytes : pool->reserved_bytes;
+  }
+  pthread_mutex_unlock(&sim_lock);
+  return result;
+}
+
+SIM_API CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *descriptions, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    if (!is_pool(pool) || descriptions == NULL || descriptions[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+        sim_check_device(descriptions[i].location.id) != CUDA_SUCCESS) {
+      return CUDA_ERROR_INVALID_VALUE;
+    }
+    pool->access[descriptions[i].location.id] = descriptions[i].flags;
+  }
+  return CUDA_SUCCESS;
+}
+
+SIM_API CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
+{
+  if (flags == NULL || !is_pool(pool) || location == NULL || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
+      sim_check_device(location->id) != CUDA_SUCCESS) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *flags = pool->access[location->id];
+  return CUDA_SUCCESS;
+}
+
+static CUresult pool_of(CUmemoryPool *pool, CUdevice device, bool current)
+{
+  const CUresult result = sim_check_device(device);
+  if (result != CUDA_SUCCESS || pool == NULL) {
+    return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+  }
+  pthread_mutex_lock(&sim_lock);
+  *pool = default_pool(device);
+  if (current && *pool != NULL) {
+    *pool = pools.current_of[device];
+  }
+  pthread_mutex_unlock(&sim_lock);
+  return *pool == NULL ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
+}
+
+SIM_API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
+{
+  return pool_of(pool, device, false);
+}
+
+SIM_API CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
+{
+  return pool_of(pool, device, true);
+}
+
+SIM_API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
+{
+  CUmemoryPool ignored;
+  const CUresult result = pool_of(&ignored, device, false);
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (!is_pool(pool) || pool->device != device) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  pools.current_of[device] = pool;
+  return CUDA_SUCCESS;
+}
+
+static CUresult pool_at(CUmemoryPool *pool, const CUmemLocation *location, CUmemAllocationType type, bool current)
+{
+  if (location == NULL || type != CU_MEM_ALLOCATION_TYPE_PINNED || location->type != CU_MEM_LOCATION_TYPE_DEVICE) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  return pool_of(pool, location->id, current);
+}
+
+SIM_API CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
+{
+  return pool_at(pool, location, type, false);
+}
+
+SIM_API CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
+{
+  return pool_at(pool, location, type, true);
+}
+
+SIM_API CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
+{
+  if (location == NULL || type != CU_MEM_ALLOCATION_TYPE_PINNED || location->type != CU_MEM_LOCATION_TYPE_DEVICE) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  return cuDeviceSetMemPool(location->id, pool);
+}

@@ -1,0 +1,94 @@
+// cuGetProcAddress: the newest version of a function that the caller's toolkit knows.
+//
+// source: CUDA Driver API 13.0, "Driver Entry Point Access"; the numbers are those of cudaTypedefs.h.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+
+// Every exported function, without its parameters: here only the address matters.
+#define SIM_ENTRY(name, symbol, version) SIM_SYMBOL(symbol)
+#define SIM_TWIN(name, symbol, version) SIM_SYMBOL(symbol)
+#define SIM_SYMBOL(symbol) extern char sim_address_of_##symbol[] __asm__(#symbol);
+#include "driver.def"
+#undef SIM_ENTRY
+#undef SIM_TWIN
+#undef SIM_SYMBOL
+
+typedef struct sim_entry_s {
+  const char *name;
+  int version;
+  bool is_twin;  // of the per-thread default stream
+  void *address;
+} sim_entry_t;
+
+// driver.def stands in the order of names, so the rows of one name are neighbours and bsearch finds one of them.
+static const sim_entry_t entries[] = {
+#define SIM_ENTRY(name, symbol, version) {#name, version, false, sim_address_of_##symbol},
+#define SIM_TWIN(name, symbol, version) {#name, version, true, sim_address_of_##symbol},
+#include "driver.def"
+#undef SIM_ENTRY
+#undef SIM_TWIN
+};
+
+static int compare_names(const void *key, const void *entry)
+{
+  return strcmp(key, ((const sim_entry_t *)entry)->name);
+}
+
+static CUresult look_up(const char *symbol, void **address, int version, cuuint64_t flags,
+                        CUdriverProcAddressQueryResult *status)
+{
+  const sim_entry_t *found =
+      bsearch(symbol, entries, sizeof entries / sizeof *entries, sizeof *entries, compare_names);
+  if (found == NULL) {
+    *status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    return CUDA_ERROR_NOT_FOUND;
+  }
+  while (found > entries && strcmp(found[-1].name, symbol) == 0) {
+    found--;
+  }
+  const sim_entry_t *plain = NULL;
+  const sim_entry_t *twin = NULL;
+  for (; found < entries + sizeof entries / sizeof *entries && strcmp(found->name, symbol) == 0; found++) {
+    const sim_entry_t **best = found->is_twin ? &twin : &plain;
+    if (found->version <= version && (*best == NULL || found->version >= (*best)->version)) {
+      *best = found;
+    }
+  }
+  if (plain == NULL) {
+    *status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
+    return CUDA_ERROR_NOT_FOUND;
+  }
+  const bool wants_twin = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
+  *address = wants_twin && twin != NULL ? twin->address : plain->address;
+  *status = CU_GET_PROC_ADDRESS_SUCCESS;
+  return CUDA_SUCCESS;
+}
+
+SIM_API CUresult cuGetProcAddress_v2(const char *symbol, void **address, int version, cuuint64_t flags,
+                                     CUdriverProcAddressQueryResult *status)
+{
+  enum { BOTH = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM };
+  CUdriverProcAddressQueryResult ignored;
+  if (symbol == NULL || address == NULL || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *address = NULL;
+  return look_up(symbol, address, version, flags & BOTH, status == NULL ? &ignored : status);
+}
+
+SIM_API CUresult cuGetProcAddress(const char *symbol, void **address, int version, cuuint64_t flags)
+{
+  return cuGetProcAddress_v2(symbol, address, version, flags, NULL);
+}
+
+SIM_API CUresult cuGetExportTable(const void **table, const CUuuid *id)
+{
+  if (table == NULL || id == NULL) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *table = NULL;
+  return CUDA_ERROR_NOT_FOUND;
+}
