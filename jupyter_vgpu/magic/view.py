@@ -15,7 +15,7 @@ _BAR_WIDTH = 20
 
 # JupyterLab's own colours; the second value is for front ends that have none.
 _DIM = "color:var(--jp-ui-font-color2,#616161)"
-_TRACK = "background:var(--jp-layout-color3,#bdbdbd);border-radius:3px;height:8px;width:16em;overflow:hidden"
+_TRACK = "background:var(--jp-layout-color3,#bdbdbd);border-radius:3px;height:8px;width:16em;margin:4px 0;overflow:hidden"
 _FILL = "background:var(--jp-brand-color1,#1976d2);height:100%"
 _LEFT = "text-align:left"
 
@@ -59,7 +59,8 @@ def _text(view: SliceView) -> Iterator[str]:
         bar = "#" * filled + "-" * (_BAR_WIDTH - filled)
         yield f"  {device['name']}{' (simulated board)' if device['uuid'] in simulated else ''}"
         yield f"    memory    [{bar}] {_memory(device)}"
-        yield f"    overhead  {_overhead(device)}"
+        if device["memory_overhead_bytes"]:
+            yield f"    overhead  {_overhead(device)}"
         yield f"    launches  {_launches(device)}"
     yield f"  {_processes_title(view.usage)}"
     for process in view.usage["processes"]:
@@ -77,8 +78,9 @@ def _html(view: SliceView) -> Iterator[str]:
         note = f' <span style="{_DIM}">simulated board</span>' if device["uuid"] in simulated else ""
         yield f'<div style="margin-top:8px">{escape(device["name"])}{note}</div>'
         yield "<table>"
-        yield _row("Memory", f"{_meter(device)}{escape(_memory(device))}")
-        yield _row("Overhead", escape(_overhead(device)))
+        yield _row("Memory", f"{escape(_memory(device))}{_meter(device)}")
+        if device["memory_overhead_bytes"]:
+            yield _row("Overhead", escape(_overhead(device)))
         yield _row("Launches", escape(_launches(device)))
         yield "</table>"
     yield f'<div style="margin-top:8px">{escape(_processes_title(view.usage))}</div>'

@@ -150,9 +150,11 @@ function Device(
       </div>
       <Meter device={device} trans={trans} />
       <dl>
-        <Figure name={trans.__('Overhead')} figure="overhead">
-          {words.bytes(device.memory_overhead_bytes)}
-        </Figure>
+        {device.memory_overhead_bytes > 0 && (
+          <Figure name={trans.__('Overhead')} figure="overhead">
+            {words.bytes(device.memory_overhead_bytes)}
+          </Figure>
+        )}
         <Figure name={trans.__('Launches')} figure="launches">
           {words.count(device.launches)}
         </Figure>
@@ -244,12 +246,12 @@ function Enforcement(
         <Figure name={trans.__('Verified')} figure="verified">
           {words.verification(by, trans)}
         </Figure>
-        {caveat && (
-          <Figure name={trans.__('Note')} figure="note">
-            {caveat}
-          </Figure>
-        )}
       </dl>
+      {caveat && (
+        <p className="jp-VGPUPanel-dim" data-figure="note">
+          {caveat}
+        </p>
+      )}
     </section>
   );
 }

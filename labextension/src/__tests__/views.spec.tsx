@@ -98,6 +98,13 @@ describe('SlicePanel', () => {
     expect(figure('memory')).toBe('6.0 GiB of 20.0 GiB');
   });
 
+  it('shows no overhead where none was measured', async () => {
+    listener().onReading(okReading({ memory_overhead_bytes: 0 }));
+    await drawn(panel);
+
+    expect(figure('overhead')).toBeUndefined();
+  });
+
   it('warns where a screen reader is told of it', async () => {
     listener().onReading(okReading({ memory_used_bytes: 19.5 * GIB }));
     await drawn(panel);
