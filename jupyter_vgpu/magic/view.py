@@ -15,7 +15,9 @@ _BAR_WIDTH = 20
 
 # JupyterLab's own colours; the second value is for front ends that have none.
 _DIM = "color:var(--jp-ui-font-color2,#616161)"
-_TRACK = "background:var(--jp-layout-color3,#bdbdbd);border-radius:3px;height:8px;width:16em;margin:4px 0;overflow:hidden"
+_TRACK = (
+    "background:var(--jp-layout-color3,#bdbdbd);border-radius:3px;height:8px;width:16em;margin:4px 0;overflow:hidden"
+)
 _FILL = "background:var(--jp-brand-color1,#1976d2);height:100%"
 _LEFT = "text-align:left"
 
