@@ -283,20 +283,26 @@ class HubClient:
         """Return all claims that hold a slice, of every hub."""
         return cast("list[ClaimInfo]", self._ask("GET", "/v1/claims")["claims"])
 
-    def create_claim(self, request: ClaimRequest) -> GrantedClaim:
+    def create_claim(self, request: ClaimRequest, while_this_process_lives: bool = False) -> GrantedClaim:
         """Return a new claim that holds its slice from now on.
+
+        Args:
+            request: What is asked for.
+            while_this_process_lives: Whether the agent releases it by itself when this process dies.
 
         Raises:
             NoCapacityError: Nothing fits; the message names the largest free slice.
             BadValueError: The request is not allowed.
             AgentUnreachableError: No agent; nothing is claimed, or it is found again in `claims()`.
         """
-        body = {
+        body: dict[str, Any] = {
             "tenant": request.tenant,
             "hub": request.hub,
             "uid": request.uid,
             "profile": profile_to_wire(request.profile, request.backend),
         }
+        if while_this_process_lives:
+            body["while_peer_lives"] = True
         answer = self._ask("POST", "/v1/claims", body)
         return GrantedClaim(answer["claim"], answer["secret"], Edits(**answer["edits"]))
 

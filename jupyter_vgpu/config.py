@@ -86,7 +86,17 @@ def check_name(value: object, key: str, longest: int = 100) -> str:
     raise BadValueError(key, value, f"a printable text of 1 to {longest} characters is")
 
 
-def _parse_ceiling(value: object, share: Fraction | None, key: str) -> int:
+def parse_ceiling(value: object, share: Fraction | None, key: str) -> int:
+    """Return the ceiling that `value` names, in parts per million.
+
+    Args:
+        value: A fraction, as in `parse_fraction`.
+        share: The share it may not be below; `None` = not known before placement.
+        key: Name of the setting, for the message.
+
+    Raises:
+        BadValueError: It is no fraction, or below the share.
+    """
     ceiling = parse_fraction(value, key)
     if share is not None and ceiling < share:
         raise BadValueError(key, value, f"at least the share ({share}) is: a ceiling is the most a slice may use")
@@ -128,7 +138,7 @@ def parse_profile(name: str, entry: object, key: str) -> Profile:
     return Profile(
         name=check_name(name, f"{key} (name)"),
         share_ppm=to_ppm(share) if share is not None else 0,
-        ceiling_ppm=_parse_ceiling(entry.get("ceiling", 1), share, f"{key}.ceiling"),
+        ceiling_ppm=parse_ceiling(entry.get("ceiling", 1), share, f"{key}.ceiling"),
         memory=memory,
         devices=_parse_devices(entry.get("devices", 1), f"{key}.devices"),
         backend=backend,

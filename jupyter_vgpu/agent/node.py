@@ -47,7 +47,7 @@ def simulated_board(spec: str | None, state: Path) -> Iterator[Path | None]:
 
     Args:
         spec: As `"a100-80"` or `"2xa100-80"`; `None` = no board is made.
-        state: Where its state file goes. One that an earlier agent left is used again: tenants may be on it.
+        state: Where its state file goes. One that is there is replaced; processes on it keep their own boards.
 
     Yields:
         The state file, or `None`. Without a `spec`, one that `JUPYTER_VGPU_SIM` names already.

@@ -115,9 +115,9 @@ class RuntimeDir:
             finally:
                 os.umask(old_umask)
             self._bound.append(path)
+            path.chmod(mode)
             if owner is not None:
                 os.chown(path, owner, -1)
-            path.chmod(mode)
             listener.listen(_BACKLOG)
         except OSError as error:
             listener.close()

@@ -1,0 +1,141 @@
+"""The command line: verbs, options, and their help."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from jupyter_vgpu._version import __version__
+
+_EXAMPLES = """\
+examples:
+  jupyter vgpu doctor                                  what is missing, with the fix
+  jupyter vgpu run --share 1/4 -- python train.py      a command in a quarter of a GPU
+  jupyter vgpu run --simulate a100-80 --memory 10GiB -- python client.py
+                                                       the same without any GPU
+  jupyter vgpu status                                  this slice, or this node
+"""
+
+_RUN = """\
+Run COMMAND in a slice of a GPU: its programs together get no more memory than the slice has.
+The slice lasts as long as COMMAND; processes that outlive it are ended.
+
+The node's agent gives the slice when there is one that serves this user; otherwise this command
+brings an agent of its own. Exit code: COMMAND's, 128+n when signal n ended it, 2 for a bad value.
+"""
+
+_RUN_EXAMPLES = """\
+examples:
+  jupyter vgpu run --profile "1/4 GPU" -- python train.py
+  jupyter vgpu run --memory 16GiB -- python train.py            share = memory / the device's memory
+  jupyter vgpu run --share 25% --ceiling 50% -- jupyter lab     memory = the same part as the share
+  jupyter vgpu run --simulate 2xa100-80 --share 1/2 -- nvidia-smi-like-tool
+"""
+
+_AGENT = """\
+Serve this node's GPUs: keep the claims of hubs, pass limits to the processes of their users.
+
+One agent per node, as root, from a service manager: `jupyter vgpu agent --print-unit` prints a systemd
+unit. As another user it works too, but is a demo: users with the agent's own rights could interfere.
+It stops cleanly on SIGTERM and Ctrl-C; its claims are kept and taken up again at the next start.
+"""
+
+_AGENT_EXAMPLES = """\
+examples:
+  jupyter vgpu agent                                            a system agent, in /run/jupyter-vgpu
+  jupyter vgpu agent --hub-user jupyterhub                      the same, for a hub that does not run as root
+  jupyter vgpu agent --simulate 2xa100-80 --runtime-dir ./agent  no GPU needed
+"""
+
+
+def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return what stands before the first `--`, and the command after it."""
+    arguments = list(arguments)
+    if "--" in arguments:
+        place = arguments.index("--")
+        return arguments[:place], arguments[place + 1 :]
+    return arguments, []
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of `jupyter vgpu`."""
+    parser = argparse.ArgumentParser(
+        prog="jupyter vgpu",
+        description="Enforced slices of NVIDIA GPUs.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=__version__)
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    _add_run(verbs)
+    _add_agent(verbs)
+    for verb, text in (
+        ("devices", "List this node's devices and what is free on each."),
+        ("claims", "List who holds which slice on this node (needs the agent)."),
+        ("status", "Show the slice this shell runs in, or else this node's agent."),
+    ):
+        listing = _add_verb(verbs, verb, text)
+        listing.add_argument("--json", action="store_true", help="print JSON, in the shapes of the agent's API")
+        _add_agent_dir(listing)
+    doctor = _add_verb(verbs, "doctor", "Check what slices need, in order; say what is missing and the fix.")
+    doctor.add_argument("--json", action="store_true", help="print JSON")
+    doctor.add_argument("--simulate", metavar="BOARD", help="check the simulated driver instead of NVIDIA's")
+    _add_agent_dir(doctor)
+    return parser
+
+
+def _add_verb(
+    verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: str, text: str, examples: str = ""
+) -> argparse.ArgumentParser:
+    return verbs.add_parser(
+        verb,
+        help=text.strip().split("\n", maxsplit=1)[0].partition(":")[0],
+        description=text,
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _add_agent_dir(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--agent",
+        type=Path,
+        metavar="DIR",
+        help="runtime directory of the agent to ask (default: $JUPYTER_VGPU_AGENT, else /run/jupyter-vgpu)",
+    )
+
+
+def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    run = _add_verb(verbs, "run", _RUN, _RUN_EXAMPLES)
+    amount = run.add_argument_group("how much")
+    amount.add_argument("--profile", metavar="NAME", help='a named offer, as "1/4 GPU"; an unknown one lists them')
+    amount.add_argument("--share", metavar="PART", help='promised part of the device\'s time, as "1/4" or "25%%"')
+    amount.add_argument("--memory", metavar="SIZE", help='device memory, as "10GiB" or "1/4"')
+    amount.add_argument("--ceiling", metavar="PART", help="most of the device's time it may use (default: all)")
+    amount.add_argument("--config", type=Path, metavar="FILE", help='JSON file with more profiles: {"profiles": …}')
+    where = run.add_argument_group("of what").add_mutually_exclusive_group()
+    where.add_argument("--simulate", metavar="BOARD", help='a simulated board, as "a100-80" or "2xa100-80"')
+    _add_agent_dir(where)
+    run.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to run, with its arguments")
+
+
+def _add_agent(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    agent = _add_verb(verbs, "agent", _AGENT, _AGENT_EXAMPLES)
+    agent.add_argument(
+        "--runtime-dir", type=Path, metavar="DIR", help="where its sockets go (default, for root: /run/jupyter-vgpu)"
+    )
+    agent.add_argument(
+        "--state-dir",
+        type=Path,
+        metavar="DIR",
+        help="where its claims are kept (default: /var/lib/jupyter-vgpu, or DIR of --runtime-dir where that is given)",
+    )
+    agent.add_argument("--hub-user", metavar="USER", help="host user of the hub, who may open hub.sock beside root")
+    agent.add_argument("--simulate", metavar="BOARD", help='serve a simulated board, as "a100-80" or "2xa100-80"')
+    agent.add_argument(
+        "--log-level", choices=("debug", "info", "warning", "error"), default="info", help="how much it logs (info)"
+    )
+    agent.add_argument("--print-unit", action="store_true", help="print a systemd unit for it, and do nothing else")
