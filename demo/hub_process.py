@@ -9,11 +9,13 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 
 from leftovers import end_with_parent
+
+from jupyter_vgpu.client import HubClient
+from jupyter_vgpu.errors import VGPUError
 
 START_SECONDS = 120.0
 STOP_SECONDS = 40.0
@@ -40,6 +42,7 @@ class HubProcess:
             board: Simulated board; empty = the machine's GPU.
         """
         self._url = f"http://127.0.0.1:{port}/hub/health"
+        self._agent = HubClient(runtime_dir)
         self._log = folder / "hub.log"
         hub_port, proxy_port = _free_ports(2)
         with self._log.open("wb") as log:
@@ -65,23 +68,26 @@ class HubProcess:
                 preexec_fn=end_with_parent,
             )
 
-    def wait_until_ready(self, stop: threading.Event) -> None:
-        """Return when the hub answers through its proxy, or `stop` is set.
+    def wait_until_ready(self, stop: threading.Event) -> bool:
+        """Wait for the hub, through its proxy, and for the agent.
+
+        Returns:
+            True when both answer, false when `stop` was set meanwhile.
 
         Raises:
-            DemoError: It ended, or did not answer in time.
+            DemoError: The hub ended, or one of the two did not answer in time.
         """
         deadline = time.monotonic() + START_SECONDS
         while not stop.wait(0.2):
             self.check()
             try:
                 with urllib.request.urlopen(self._url, timeout=2):
-                    return
-            except (urllib.error.URLError, OSError):
+                    self._agent.health()
+                return True
+            except (OSError, VGPUError) as error:
                 if time.monotonic() > deadline:
-                    raise DemoError(
-                        f"the hub did not answer within {START_SECONDS:.0f} s.{self._last_words()}"
-                    ) from None
+                    raise DemoError(f"not ready after {START_SECONDS:.0f} s: {error}.{self._last_words()}") from error
+        return False
 
     def check(self) -> None:
         """Do nothing while the hub runs.

@@ -16,8 +16,8 @@ folder = Path(os.environ["JUPYTER_VGPU_DEMO_DIR"])
 runtime_dir = os.environ["JUPYTER_VGPU_AGENT"]
 
 # --- who may come in: two users with one password, printed by `make demo` ---------------------------
-c.JupyterHub.authenticator_class = "dummy"
-c.DummyAuthenticator.password = os.environ["JUPYTER_VGPU_DEMO_PASSWORD"]
+c.JupyterHub.authenticator_class = "shared-password"
+c.SharedPasswordAuthenticator.user_password = os.environ["JUPYTER_VGPU_DEMO_PASSWORD"]
 c.Authenticator.allowed_users = {"alice", "bob"}
 
 # --- where it listens and keeps its things -----------------------------------------------------------

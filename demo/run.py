@@ -72,8 +72,7 @@ def run(port: int, board: str, stop: threading.Event) -> None:
         print("==> starting hub, proxy and agent", flush=True)
         hub = HubProcess(FOLDER, port, password, runtime_dir, board)
         try:
-            hub.wait_until_ready(stop)
-            if not stop.is_set():
+            if hub.wait_until_ready(stop):
                 print(welcome(port, password), flush=True)
             while not stop.wait(0.5):
                 hub.check()
@@ -172,7 +171,7 @@ def welcome(port: int, password: str) -> str:
     Password    {password}
 
     Pick a slice, open {NOTEBOOK}, choose Run > Run All Cells, and watch the GPU tab on the right.
-    Hub, agent and users share one account here, so the slices are not isolated from each other's owners.
+    Demo, not isolated: hub, agent and users run as one host user here.
 
     Ctrl-C ends the demo and removes all traces.
 """
