@@ -30,6 +30,7 @@ def read_devices(nvml: Nvml) -> list[Device]:
     devices = [device_of(row) for row in nvml.devices()]
     if not devices:
         raise NoDriverError(
-            "the NVIDIA driver answers but has no usable device; a simulated board needs none: --simulate a100-80"
+            "the NVIDIA driver answers but has no usable device; without one, take a simulated board: "
+            "`jupyter vgpu run --simulate a100-80 …`, or `agent --simulate a100-80`"
         )
     return devices

@@ -178,8 +178,8 @@ class Nvml:
                 pynvml.nvmlInit()
             except pynvml.NVMLError as error:
                 raise NoDriverError(
-                    f"no NVIDIA driver answers on this machine ({error}); without one, a simulated board does: "
-                    "--simulate a100-80"
+                    f"no NVIDIA driver answers on this machine ({error}); without one, take a simulated board: "
+                    "`jupyter vgpu run --simulate a100-80 …`, or `agent --simulate a100-80`"
                 ) from error
             self._nvml = pynvml
         return self._nvml
