@@ -13,10 +13,11 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_vgpu.agent.api import serve_hubs, serve_users
+from jupyter_vgpu.agent.hub_api import serve_hubs
 from jupyter_vgpu.agent.node import find_devices, refuse_inside_slice, simulated_board
 from jupyter_vgpu.agent.runtime import RuntimeDir
 from jupyter_vgpu.agent.service import Agent
+from jupyter_vgpu.agent.user_api import serve_users
 from jupyter_vgpu.client import SYSTEM_RUNTIME_DIR
 from jupyter_vgpu.errors import BadValueError
 

@@ -8,8 +8,11 @@ import contextlib
 import getpass
 import os
 import socket
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 from jupyter_vgpu.cli.agents import named_agent
 from jupyter_vgpu.cli.child import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, Child, Ended, end_on_signals, say
@@ -19,6 +22,9 @@ from jupyter_vgpu.client import SYSTEM_RUNTIME_DIR, GrantedClaim, HubClient
 from jupyter_vgpu.errors import AgentUnreachableError, BadValueError, NotAuthorizedError
 from jupyter_vgpu.model import ClaimRequest, Edits, Profile
 from jupyter_vgpu.native import INTERCEPT_LIBRARY, present
+
+if TYPE_CHECKING:
+    from jupyter_vgpu.agent.service import Agent
 
 HUB_NAME = "jupyter vgpu run"
 
@@ -92,16 +98,9 @@ def _run_private(profile: Profile, simulate: str | None, command: Sequence[str],
                 agent = Agent(found.devices, runtime, None, found.simulated_state)
                 try:
                     agent.start()
-                    users = runtime.listen("user.sock", socket.SOCK_STREAM, 0o600)
+                    _serve_when_asked(agent, runtime.listen("user.sock", socket.SOCK_STREAM, 0o600))
                     claim = await agent.claim(_request(profile))
-
-                    async def answer_users() -> None:
-                        # The command is already starting: what it may ask later is loaded meanwhile.
-                        from jupyter_vgpu.agent.api import serve_users
-
-                        serve_users(agent, users)
-
-                    return await _run_with(child, command, claim.edits, answer_users)
+                    return await _run_with(child, command, claim.edits)
                 finally:
                     await agent.stop()
 
@@ -114,10 +113,22 @@ async def _run_plainly(command: Sequence[str], edits: Edits) -> int:
     return await _run_with(Child(asyncio.get_running_loop()), command, edits)
 
 
-async def _run_with(
-    child: Child, command: Sequence[str], edits: Edits, meanwhile: Callable[[], Awaitable[None]] | None = None
-) -> int:
-    """Return the exit code of `command` under `edits`; do `meanwhile` once it is started."""
+def _serve_when_asked(agent: Agent, users: socket.socket) -> None:
+    """Answer on `user.sock` once someone asks: until then its libraries need not be loaded, and few commands ask."""
+    loop = asyncio.get_running_loop()
+
+    def asked() -> None:
+        loop.remove_reader(users.fileno())
+        loop.run_in_executor(None, import_module, "jupyter_vgpu.agent.user_api").add_done_callback(loaded)
+
+    def loaded(module: asyncio.Future[ModuleType]) -> None:
+        module.result().serve_users(agent, users)
+
+    loop.add_reader(users.fileno(), asked)
+
+
+async def _run_with(child: Child, command: Sequence[str], edits: Edits) -> int:
+    """Return the exit code of `command` under `edits`, once all that it started is gone."""
     try:
         child.start(command, edits.applied_to(dict(os.environ)))
     except FileNotFoundError:
@@ -126,8 +137,6 @@ async def _run_with(
     except OSError as error:
         say(f"{command[0]}: {error.strerror}")
         return EXIT_NOT_EXECUTABLE
-    if meanwhile is not None:
-        await meanwhile()
     code = await child.wait()
     if rest := await child.end_rest():
         say(f"ended {rest} process{'es' if rest > 1 else ''} that outlived the command")

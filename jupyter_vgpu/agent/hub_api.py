@@ -1,0 +1,113 @@
+"""`hub.sock`: for hubs and admins."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import socket
+import time
+from dataclasses import asdict
+
+from tornado.httpserver import HTTPServer
+
+from jupyter_vgpu._version import __version__
+from jupyter_vgpu.agent import views
+from jupyter_vgpu.agent.bodies import parse_claim_body
+from jupyter_vgpu.agent.web import JsonHandler, make_server
+from jupyter_vgpu.agent.service import Agent
+from jupyter_vgpu.errors import BadValueError, NotAuthorizedError
+
+
+class _HubHandler(JsonHandler):
+    """For hubs: the agent's own user and root by who they are, others by the hub token."""
+
+    def prepare(self) -> None:
+        if self.peer().uid in (0, os.geteuid()):
+            return
+        if not hmac.compare_digest(self.bearer().encode(), self.hub_token.encode()):
+            raise NotAuthorizedError("hub.sock is for hubs: send the token in hub.token as `Authorization: Bearer …`")
+
+
+class _Health(_HubHandler):
+    def get(self) -> None:
+        agent = self.agent
+        devices = agent.book.devices
+        self.send(
+            {
+                "version": __version__,
+                "pid": os.getpid(),
+                "started_at": agent.started_at,
+                "isolated": agent.is_isolated,
+                "note": "" if agent.is_isolated else "demo, not isolated: the agent does not run as root",
+                "driver_version": devices[0].driver_version,
+                "simulated": any(device.is_simulated for device in devices),
+                "devices": len(devices),
+                "claims": len(agent.book.claims),
+            }
+        )
+
+
+class _Devices(_HubHandler):
+    def get(self) -> None:
+        self.send({"devices": views.device_views(self.agent.book, self.agent.rooms())})
+
+
+class _Claims(_HubHandler):
+    def get(self) -> None:
+        book = self.agent.book
+        self.send({"claims": [views.claim_view(claim, book) for claim in book.claims]})
+
+    async def post(self) -> None:
+        body = parse_claim_body(self.request.body)
+        holder = None
+        if body.while_peer_lives:
+            holder = self.peer().pid
+            if holder <= 0:
+                raise BadValueError("while_peer_lives", True, "only for a process that the agent can see is")
+        new = await self.agent.claim(body.request(), holder)
+        self.send(
+            {
+                "claim": views.claim_view(new.claim, self.agent.book),
+                "secret": new.secret,
+                "edits": asdict(new.edits),
+            },
+            201,
+        )
+
+
+class _Claim(_HubHandler):
+    def get(self, claim_id: str) -> None:
+        self.send({"claim": views.claim_view(self.agent.book.get(claim_id), self.agent.book)})
+
+    async def delete(self, claim_id: str) -> None:
+        released = await self.agent.release(claim_id)
+        self.send({"claim": None if released is None else views.claim_view(released, self.agent.book)})
+
+
+class _ClaimUsage(_HubHandler):
+    def get(self, claim_id: str) -> None:
+        tenant = self.agent.tenant(claim_id)
+        isolated = self.agent.is_isolated_from(tenant.claim)
+        self.send(views.usage_view(tenant, self.agent.book, isolated, time.time()))
+
+
+class _Metrics(_HubHandler):
+    def get(self) -> None:
+        from jupyter_vgpu.agent.metrics import CONTENT_TYPE, render
+
+        self.set_header("Content-Type", CONTENT_TYPE)
+        self.finish(render(self.agent))
+
+
+def serve_hubs(agent: Agent, listener: socket.socket, hub_token: str) -> HTTPServer:
+    """Return the server of `hub.sock`, serving."""
+    given = {"agent": agent, "hub_token": hub_token}
+    rules = [
+        (r"/v1/health", _Health, given),
+        (r"/v1/devices", _Devices, given),
+        (r"/v1/claims", _Claims, given),
+        (r"/v1/claims/([0-9A-Za-z-]{1,64})", _Claim, given),
+        (r"/v1/claims/([0-9A-Za-z-]{1,64})/usage", _ClaimUsage, given),
+        (r"/metrics", _Metrics, given),
+    ]
+    return make_server(rules, listener)

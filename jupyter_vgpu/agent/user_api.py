@@ -1,0 +1,50 @@
+"""`user.sock`: for tenants, who get to see their own slice and nothing else."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from tornado.httpserver import HTTPServer
+
+from jupyter_vgpu.agent import views
+from jupyter_vgpu.agent.web import JsonHandler, make_server
+from jupyter_vgpu.agent.service import Agent
+from jupyter_vgpu.agent.tenant import Tenant
+from jupyter_vgpu.errors import NotAuthorizedError
+
+
+class _UserHandler(JsonHandler):
+    """For a tenant: the secret says which claim, the kernel says whether it is theirs."""
+
+    def own(self) -> Tenant:
+        """Return the caller's tenant.
+
+        Raises:
+            NotAuthorizedError: No secret, or another user's.
+            UnknownClaimError: The claim has been released, or never was.
+        """
+        secret = self.bearer()
+        if not secret:
+            raise NotAuthorizedError("user.sock asks for the claim secret as `Authorization: Bearer …`")
+        return self.agent.tenant_of(secret, self.peer().uid)
+
+
+class _Slice(_UserHandler):
+    def get(self) -> None:
+        tenant = self.own()
+        isolated = self.agent.is_isolated_from(tenant.claim)
+        self.send(views.slice_view(tenant, self.agent.book, isolated, self.agent.info))
+
+
+class _Usage(_UserHandler):
+    def get(self) -> None:
+        tenant = self.own()
+        isolated = self.agent.is_isolated_from(tenant.claim)
+        self.send(views.usage_view(tenant, self.agent.book, isolated, time.time()))
+
+
+def serve_users(agent: Agent, listener: socket.socket) -> HTTPServer:
+    """Return the server of `user.sock`, serving."""
+    given = {"agent": agent}
+    return make_server([(r"/v1/slice", _Slice, given), (r"/v1/usage", _Usage, given)], listener)

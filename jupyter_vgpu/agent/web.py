@@ -1,0 +1,130 @@
+"""What both of the agent's HTTP sockets share: JSON, errors, and bounds on what a caller costs.
+
+The API itself is fixed in docs/contracts.md.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+from typing import Any
+
+from tornado.http1connection import HTTP1Connection, HTTP1ServerConnection
+from tornado.httpserver import HTTPServer
+from tornado.httputil import HTTPServerRequest
+from tornado.iostream import IOStream
+from tornado.web import Application, HTTPError, RequestHandler
+
+from jupyter_vgpu.agent import peers
+from jupyter_vgpu.agent.service import Agent
+from jupyter_vgpu.errors import VGPUError
+
+log = logging.getLogger(__name__)
+
+_LARGEST_BODY_BYTES = 64 << 10
+_PATIENCE_SECONDS = 10.0
+_MOST_CONNECTIONS_PER_USER = 64
+
+
+class JsonHandler(RequestHandler):
+    """JSON in, JSON out; a `VGPUError` becomes its status."""
+
+    def initialize(self, agent: Agent, hub_token: str = "") -> None:
+        """Take what the rules of `make_server` give."""
+        self.agent = agent
+        self.hub_token = hub_token
+
+    def peer(self) -> peers.Peer:
+        """Return who asks."""
+        connection = self.request.connection
+        assert isinstance(connection, HTTP1Connection)
+        stream_socket: socket.socket = connection.stream.socket
+        return peers.peer_of(stream_socket)
+
+    def bearer(self) -> str:
+        """Return the token in the `Authorization` header, or `""`."""
+        scheme, _, token = self.request.headers.get("Authorization", "").partition(" ")
+        return token.strip() if scheme.lower() == "bearer" else ""
+
+    def send(self, content: Any, status: int = 200) -> None:
+        """Answer with JSON."""
+        self.set_status(status)
+        self.set_header("Content-Type", "application/json")
+        self.set_header("Cache-Control", "no-store")
+        self.finish(json.dumps(content))
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Answer with the reason and the message of what went wrong."""
+        error = kwargs["exc_info"][1] if "exc_info" in kwargs else None
+        if isinstance(error, VGPUError):
+            self.send({"error": error.reason, "message": str(error)}, error.http_status)
+        elif isinstance(error, HTTPError):
+            self.send(
+                {"error": "not-found" if status_code == 404 else "bad-request", "message": str(error)}, status_code
+            )
+        else:
+            self.send({"error": "internal", "message": "the agent failed to answer; its log says why"}, status_code)
+
+    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
+        """Log what is the agent's own fault; a refusal is the caller's business."""
+        if not isinstance(value, (VGPUError, HTTPError)):
+            log.error("%s %s failed", self.request.method, self.request.path, exc_info=(typ, value, tb))
+
+
+class UnknownHandler(JsonHandler):
+    """Answers for paths that are not part of the API."""
+
+    def prepare(self) -> None:
+        """Refuse."""
+        raise HTTPError(404, f"{self.request.path} is not part of this API")
+
+
+class FairServer(HTTPServer):
+    """Bounds the connections of one host user, so that nobody uses up the agent's descriptors."""
+
+    def initialize(self, *args: Any, **kwargs: Any) -> None:
+        """Start with no connections."""
+        super().initialize(*args, **kwargs)
+        self._owners: dict[int, int] = {}
+
+    def handle_stream(self, stream: IOStream, address: Any) -> None:
+        """Serve a new connection, or close it when its user has too many."""
+        try:
+            uid = peers.peer_of(stream.socket).uid
+        except OSError:
+            stream.close()
+            return
+        if uid != os.geteuid() and sum(owner == uid for owner in self._owners.values()) >= _MOST_CONNECTIONS_PER_USER:
+            stream.close()
+            return
+        self._owners[id(stream)] = uid
+        super().handle_stream(stream, address)
+
+    def on_close(self, server_conn: object) -> None:
+        """Forget a connection."""
+        assert isinstance(server_conn, HTTP1ServerConnection)
+        self._owners.pop(id(server_conn.stream), None)
+        super().on_close(server_conn)
+
+
+def make_server(rules: list[Any], listener: socket.socket) -> HTTPServer:
+    """Return a server of `rules` (path, handler, what its `initialize` gets), serving `listener`."""
+    application = Application(
+        rules, default_handler_class=UnknownHandler, default_handler_args=rules[0][2], log_function=_log
+    )
+    server = FairServer(
+        application,
+        idle_connection_timeout=_PATIENCE_SECONDS,
+        body_timeout=_PATIENCE_SECONDS,
+        max_body_size=_LARGEST_BODY_BYTES,
+        max_header_size=_LARGEST_BODY_BYTES,
+    )
+    server.add_socket(listener)
+    return server
+
+
+def _log(handler: RequestHandler) -> None:
+    request: HTTPServerRequest = handler.request
+    log.debug("%s %s %d %.1f ms", request.method, request.path, handler.get_status(), request.request_time() * 1e3)
