@@ -24,11 +24,13 @@ import pynvml
 from hub_process import DemoError, HubProcess
 from leftovers import adopt_orphans, end_descendants
 
+from jupyter_vgpu.errors import BadValueError
+from jupyter_vgpu.sim import DEFAULT_BOARD, parse_boards
+
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE.parent / ".demo"
 USERS = ("alice", "bob")
 NOTEBOOK = "try-your-slice.ipynb"
-DEFAULT_BOARD = "a100-80"
 # source: unix(7), sun_path. The agent's longest socket name is attach.sock.
 LONGEST_RUNTIME_DIR = 107 - len("/attach.sock")
 
@@ -44,9 +46,11 @@ def main() -> int:
         signal.signal(number, lambda _number, _frame: stop.set())
     try:
         port = checked_port(options.port)
+        if options.board:
+            parse_boards(options.board)
         with only_demo_of_this_checkout():
             run(port, options.board, stop)
-    except DemoError as error:
+    except (DemoError, BadValueError) as error:
         print(f"make demo: {error}", file=sys.stderr)
         return 1
     print("==> the demo has ended; nothing is left behind")
