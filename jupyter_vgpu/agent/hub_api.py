@@ -13,8 +13,8 @@ from tornado.httpserver import HTTPServer
 from jupyter_vgpu._version import __version__
 from jupyter_vgpu.agent import views
 from jupyter_vgpu.agent.bodies import parse_claim_body
-from jupyter_vgpu.agent.web import JsonHandler, make_server
 from jupyter_vgpu.agent.service import Agent
+from jupyter_vgpu.agent.web import JsonHandler, make_server
 from jupyter_vgpu.errors import BadValueError, NotAuthorizedError
 
 

@@ -8,9 +8,9 @@ import time
 from tornado.httpserver import HTTPServer
 
 from jupyter_vgpu.agent import views
-from jupyter_vgpu.agent.web import JsonHandler, make_server
 from jupyter_vgpu.agent.service import Agent
 from jupyter_vgpu.agent.tenant import Tenant
+from jupyter_vgpu.agent.web import JsonHandler, make_server
 from jupyter_vgpu.errors import NotAuthorizedError
 
 
