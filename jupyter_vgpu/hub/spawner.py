@@ -42,6 +42,7 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
     vgpu_claim_id = Unicode()
 
     _vgpu_edits: Edits | None = None
+    _vgpu_how_it_ended = "the server ended by itself"
     _vgpu_is_claiming = False
     _vgpu_is_starting = False
     _vgpu_is_stopping = False
@@ -121,10 +122,13 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
         """
         profile = self._vgpu_profile()
         self._vgpu_is_starting = self._vgpu_is_claiming = True
+        self._vgpu_how_it_ended = "its start did not come to an end"
         try:
             await self._vgpu_claim(profile)
             self._vgpu_is_claiming = False
-            return await maybe_future(super().start())
+            address = await maybe_future(super().start())
+            self._vgpu_how_it_ended = "the server ended by itself"
+            return address
         finally:
             self._vgpu_is_starting = self._vgpu_is_claiming = False
 
@@ -152,7 +156,7 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
         claim_id = self.vgpu_claim_id  # polling a dead server clears its state
         status: int | None = await maybe_future(super().poll())
         if status is not None and not self._vgpu_is_starting and not self._vgpu_is_stopping:
-            await self._vgpu_give_back(claim_id, f"the server ended by itself (status {status})")
+            await self._vgpu_give_back(claim_id, self._vgpu_how_it_ended)
         return status
 
     async def stop(self, now: bool = False) -> None:
@@ -167,7 +171,7 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
 
     async def run_post_stop_hook(self) -> None:
         """Run the admin's hook, after the slice has been released whatever happened before."""
-        await self._vgpu_give_back(self.vgpu_claim_id, "the server was cleaned up")
+        await self._vgpu_give_back(self.vgpu_claim_id, self._vgpu_how_it_ended)
         try:
             await maybe_future(super().run_post_stop_hook())
         finally:

@@ -24,7 +24,10 @@ import httpx
 import pytest
 
 from jupyter_vgpu.client import ClaimInfo, HubClient
+from jupyter_vgpu.config import parse_profiles
 from jupyter_vgpu.errors import AgentUnreachableError
+from jupyter_vgpu.ledger import Ledger
+from jupyter_vgpu.model import ClaimRequest
 
 START_SECONDS = 60.0
 HERE = Path(__file__).parent
@@ -89,6 +92,11 @@ class Agent:
     def claims(self) -> list[ClaimInfo]:
         return self.client.claims()
 
+    def make_claim(self, tenant: str, hub: str) -> str:
+        """Claim a quarter behind a hub's back; return the claim's id."""
+        (profile,) = parse_profiles({"1/4 GPU": {"share": "1/4"}})
+        return self.client.create_claim(ClaimRequest(tenant, hub, os.getuid(), profile)).claim["claim"]
+
     def tenants(self) -> list[str]:
         return sorted(claim["tenant"] for claim in self.claims())
 
@@ -103,6 +111,8 @@ class Hub:
         self.url = f"http://127.0.0.1:{self.ports[0]}"
         self.token = secrets.token_hex(16)
         self.process: subprocess.Popen[bytes] | None = None
+        self.wait_until = wait_until
+        self._ledger: Ledger | None = None
         self.api = httpx.Client(
             base_url=f"{self.url}/hub/api", headers={"Authorization": f"token {self.token}"}, timeout=60.0
         )
@@ -146,6 +156,8 @@ class Hub:
         if self.process is not None:
             end(self.process)
         self.api.close()
+        if self._ledger is not None:
+            self._ledger.close()
 
     def ask(self, user: str, options: dict[str, Any] | None = None, server: str = "") -> httpx.Response:
         """Ask over REST for a server to be started; a user who is not there is made."""
@@ -189,6 +201,16 @@ class Hub:
                     return int(entry.name)
         raise AssertionError(f"no process of {user}")
 
+    def failures(self) -> int:
+        """Return the hub's count of failed spawns since the last good one."""
+        return int(httpx.get(f"{self.url}/hub/test/failures").json()["failures"])
+
+    def ledger(self) -> Ledger:
+        """Return the hub's ledger, for reading."""
+        if self._ledger is None:
+            self._ledger = Ledger(f"sqlite:///{self.folder / 'jupyter_vgpu.sqlite'}")
+        return self._ledger
+
     @contextlib.contextmanager
     def browser(self, user: str) -> Iterator[httpx.Client]:
         """A logged-in browser, as far as forms and cookies go."""
@@ -230,16 +252,16 @@ def hub_of_the_run(agent_of_the_run: Agent) -> Iterator[Hub]:
 
 
 @pytest.fixture
-def agent(agent_of_the_run: Agent) -> Iterator[Agent]:
-    """The agent; running before the test and after it."""
-    yield agent_of_the_run
-    if agent_of_the_run.process is None or agent_of_the_run.process.poll() is not None:
-        agent_of_the_run.start()
+def agent(agent_of_the_run: Agent) -> Agent:
+    """The agent, running."""
+    return agent_of_the_run
 
 
 @pytest.fixture
 def hub(agent: Agent, hub_of_the_run: Hub) -> Iterator[Hub]:
     """The hub without a server, and every quarter free; checked to be so again after the test."""
     yield hub_of_the_run
+    if agent.process is None or agent.process.poll() is not None:
+        agent.start()
     hub_of_the_run.stop_all()
     wait_until(lambda: not agent.claims(), "all claims are released", seconds=10)

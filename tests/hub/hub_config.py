@@ -1,6 +1,6 @@
 """Configuration of the hub under test: a real one, real proxy, real single-user servers, everything on loopback.
 
-Users whose names begin with a word of `Peculiar` behave accordingly; all else is as an admin would write it.
+Users called slow…, late…, broken… and quick… have servers like that; all else is as an admin would write it.
 """
 
 import asyncio
@@ -53,6 +53,9 @@ def before(spawner):
         hooks.write(f"pre_spawn {spawner.user.name}\n")
     if spawner.user.name.startswith("late"):
         spawner.start_timeout = 2
+    if spawner.user.name.startswith("quick"):
+        spawner.cmd = [sys.executable, "-I", str(Path(__file__).with_name("quick_server.py"))]
+        spawner.args = []
 
 
 def after(spawner):
@@ -70,10 +73,11 @@ class Failures(BaseHandler):
 c.JupyterHub.extra_handlers = [("/test/failures", Failures)]
 c.JupyterHub.spawner_class = Peculiar
 c.Spawner.cmd = [str(Path(sys.executable).with_name("jupyterhub-singleuser"))]
-c.Spawner.args = ["--allow-root", "--ServerApp.terminals_enabled=False"]
+c.Spawner.args = ["--allow-root"]
 c.Spawner.environment = {
-    # The bare server: what these tests start and stop has no need of the lab.
+    # The bare server: what these tests start and stop has no need of the lab and its extensions.
     "JUPYTERHUB_SINGLEUSER_APP": "jupyter_server.serverapp.ServerApp",
+    "JUPYTER_NO_CONFIG": "1",
     "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     "TMPDIR": str(folder),
 }

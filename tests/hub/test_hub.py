@@ -1,0 +1,308 @@
+"""A day in the life of a hub with one GPU of four quarters."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+USERS = ("ada", "bob", "cleo", "dan")
+
+
+def spawn_together(hub: Any, users: tuple[str, ...]) -> None:
+    with ThreadPoolExecutor(len(users)) as people:
+        list(people.map(hub.spawn, users))
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    content = Path(f"/proc/{pid}/environ").read_bytes()
+    pairs = (entry.partition(b"=") for entry in content.split(b"\0") if entry)
+    return {key.decode(): value.decode() for key, _, value in pairs}
+
+
+def test_four_users_fill_four_quarters_and_the_fifth_gets_in_when_one_leaves(hub: Any, agent: Any) -> None:
+    spawn_together(hub, USERS)
+    held = {claim["tenant"]: claim for claim in agent.claims()}
+    assert sorted(held) == sorted(USERS)
+    assert len({claim["claim"] for claim in held.values()}) == 4
+
+    refused = hub.ask("eve", {"vgpu_profile": "1/4 GPU"})
+    assert refused.status_code == 409
+    assert "'1/4 GPU' does not fit" in refused.json()["message"]
+    assert agent.tenants() == sorted(USERS)
+
+    with hub.browser("eve") as browser:
+        page = hub.submit(browser, {"vgpu_profile": "1/4 GPU"})
+        assert "'1/4 GPU' does not fit" in unescape(page.text)
+        assert "None of 4 free now" in page.text
+
+    hub.stop_server("bob")
+    hub.spawn("eve")
+    assert agent.tenants() == ["ada", "cleo", "dan", "eve"]
+
+
+def test_a_servers_environment_leads_to_the_agent_and_holds_no_limit(hub: Any, agent: Any) -> None:
+    hub.spawn("quick")
+
+    environment = environment_of(hub.pid_of("quick"))
+
+    ours = {key for key in environment if "VGPU" in key and not key.startswith("JUPYTER_VGPU_TEST")}
+    assert ours == {"JUPYTER_VGPU_SOCKET", "JUPYTER_VGPU_SECRET", "JUPYTER_VGPU_API", "JUPYTER_VGPU_SIM"}
+    assert environment["JUPYTER_VGPU_SOCKET"] == str(agent.runtime_dir / "attach.sock")
+    assert len(environment["JUPYTER_VGPU_SECRET"]) == 64
+    assert environment["LD_PRELOAD"].endswith("/libjupyter_vgpu.so")
+    assert environment["LD_LIBRARY_PATH"].split(":")[0].endswith("/lib/sim")
+
+
+def test_named_servers_of_one_user_have_slices_of_their_own(hub: Any, agent: Any) -> None:
+    hub.spawn("quick")
+    hub.spawn("quick", "1/2 GPU", server="two")
+    assert agent.tenants() == ["quick", "quick/two"]
+
+    hub.stop_server("quick")
+    assert agent.tenants() == ["quick/two"]
+
+
+def test_the_spawn_page_says_what_is_free_and_the_choice_gets_there(hub: Any, agent: Any) -> None:
+    with hub.browser("quick") as browser:
+        page = browser.get("/hub/spawn")
+        assert "4 of 4 free now" in page.text
+        assert page.text.count('name="vgpu_profile"') == 3
+
+        hub.submit(browser, {"vgpu_profile": "1/2 GPU"})
+        hub.wait_ready("quick")
+
+    assert [claim["profile"] for claim in agent.claims()] == ["1/2 GPU"]
+    with hub.browser("bob") as browser:
+        page = browser.get("/hub/spawn").text
+        assert "2 of 4 free now" in page
+        assert "None of 1 free now" in page
+
+
+def test_a_link_with_a_profile_starts_a_server(hub: Any, agent: Any) -> None:
+    with hub.browser("quick") as browser:
+        browser.get("/hub/spawn", params={"vgpu_profile": "1/2 GPU"})
+        hub.wait_ready("quick")
+
+    assert [claim["profile"] for claim in agent.claims()] == ["1/2 GPU"]
+
+
+def test_who_chooses_nothing_gets_the_default(hub: Any, agent: Any) -> None:
+    hub.ask("quick-newcomer")
+    hub.wait_ready("quick-newcomer")
+
+    assert [claim["profile"] for claim in agent.claims()] == ["1/4 GPU"]
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param({"vgpu_profile": "9/4 GPU"}, "vgpu_profile: '9/4 GPU' is not allowed; one of", id="unknown"),
+        pytest.param({"vgpu_profile": "1/4 GPU\n"}, "vgpu_profile: '1/4 GPU\\n' is not allowed", id="a newline"),
+        pytest.param({"vgpu_profile": ["1/4 GPU"]}, "vgpu_profile: ['1/4 GPU'] is not allowed", id="a list"),
+        pytest.param({"vgpu_profile": {"share": 1}}, "vgpu_profile: {'share': 1} is not allowed", id="an object"),
+        pytest.param({"vgpu_profile": None}, "vgpu_profile: None is not allowed", id="null"),
+        pytest.param({"vgpu_profile": 1}, "vgpu_profile: 1 is not allowed", id="a number"),
+        pytest.param(
+            {"vgpu_profile": "1/4 GPU", "memory": "80GiB"}, "user_options['memory']: '80GiB' is not", id="an extra key"
+        ),
+        pytest.param({"share": 1}, "user_options['share']: 1 is not allowed; only the key vgpu_profile is", id="ours"),
+        pytest.param({"user_options": {"x": 1}}, "user_options['x']: 1 is not allowed", id="in the new form"),
+    ],
+)
+def test_options_over_rest_that_are_not_understood_are_refused(
+    hub: Any, agent: Any, options: dict[str, Any], expected: str
+) -> None:
+    answer = hub.ask("mallory", options)
+
+    assert answer.status_code == 400
+    assert expected in answer.json()["message"]
+    assert agent.claims() == []
+    assert not hub.is_ready("mallory")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [{"vgpu_profile": "9/4 GPU"}, {"vgpu_profile": "1/4 GPU", "memory": "80GiB"}],
+    ids=["unknown", "an extra key"],
+)
+def test_a_form_that_is_not_understood_is_refused_on_its_page(hub: Any, agent: Any, data: dict[str, str]) -> None:
+    with hub.browser("mallory") as browser:
+        page = hub.submit(browser, data)
+
+    assert "is not allowed" in page.text
+    assert page.text.count('name="vgpu_profile"') == 3
+    assert agent.claims() == []
+
+
+def test_a_server_that_dies_by_itself_gives_its_slice_back(hub: Any, agent: Any) -> None:
+    hub.spawn("quick")
+    assert agent.tenants() == ["quick"]
+
+    os.kill(hub.pid_of("quick"), signal.SIGKILL)
+
+    hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
+
+
+@pytest.mark.parametrize("user", ["broken", "late"], ids=["raising", "taking too long"])
+def test_a_start_that_fails_gives_its_slice_back(hub: Any, agent: Any, user: str) -> None:
+    answer = hub.ask(user, {"vgpu_profile": "1/4 GPU"})
+
+    assert answer.status_code >= 400
+    assert f"pre_spawn {user}" in (hub.folder / "hooks").read_text()
+    hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
+    assert [entry.ended_because for entry in hub.ledger().history(user)] == ["its start did not come to an end"]
+
+
+def test_the_admins_hooks_still_run(hub: Any) -> None:
+    hub.spawn("quick-hooked")
+    hub.stop_server("quick-hooked")
+
+    hub.wait_until(
+        lambda: (
+            (hub.folder / "hooks").read_text().splitlines()[-2:] == ["pre_spawn quick-hooked", "post_stop quick-hooked"]
+        ),
+        "both hooks have run",
+        seconds=10,
+    )
+
+
+def test_the_ledger_remembers_who_held_what(hub: Any, agent: Any) -> None:
+    hub.spawn("quick-keeper")
+    (claim,) = agent.claims()
+    hub.stop_server("quick-keeper")
+    hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
+
+    entry = hub.ledger().history("quick-keeper")[-1]
+
+    assert (entry.claim_id, entry.profile, entry.tenant, entry.state) == (
+        claim["claim"],
+        "1/4 GPU",
+        "quick-keeper",
+        "released",
+    )
+    assert entry.ended_because == "the server was stopped"
+    assert entry.requested_at <= entry.bound_at <= entry.released_at
+
+
+def test_refusals_do_not_count_as_failures_of_the_hub(hub: Any, agent: Any) -> None:
+    limit = 4  # in hub_config.py
+    hub.spawn("quick", "whole GPU")
+    hub.ask("broken", {"vgpu_profile": "9/4 GPU"})
+    before = hub.failures()
+
+    for _ in range(limit + 1):
+        assert hub.ask("bob", {"vgpu_profile": "1/4 GPU"}).status_code == 409
+        assert hub.ask("bob", {"vgpu_profile": "no such"}).status_code == 400
+
+    assert hub.failures() == before
+    hub.stop_server("quick")
+
+
+def test_failures_are_still_counted(hub: Any, agent: Any) -> None:
+    hub.spawn("quick")
+    assert hub.failures() == 0
+
+    hub.ask("broken", {"vgpu_profile": "1/4 GPU"})
+
+    assert hub.failures() == 1
+    hub.stop_server("quick")
+    hub.spawn("quick")  # a success starts the count anew
+    assert hub.failures() == 0
+
+
+def test_without_an_agent_a_spawn_fails_with_that_sentence_within_five_seconds(hub: Any, agent: Any) -> None:
+    agent.stop()
+    started = time.monotonic()
+
+    answer = hub.ask("ada", {"vgpu_profile": "1/4 GPU"})
+
+    assert time.monotonic() - started < 5
+    assert answer.status_code == 503
+    assert f"no node agent answers at {agent.runtime_dir / 'hub.sock'}" in answer.json()["message"]
+    with hub.browser("ada") as browser:
+        page = browser.get("/hub/spawn").text
+        assert "the GPU agent of this node does not answer" in page
+        assert page.count("disabled") >= 3
+
+
+def test_with_an_agent_that_hangs_too(hub: Any, agent: Any) -> None:
+    agent.process.send_signal(signal.SIGSTOP)
+    try:
+        started = time.monotonic()
+        answer = hub.ask("ada", {"vgpu_profile": "1/4 GPU"})
+        assert time.monotonic() - started < 5
+    finally:
+        agent.process.send_signal(signal.SIGCONT)
+
+    assert answer.status_code == 503
+    assert "has not answered within" in answer.json()["message"]
+    # It may have made the claim when it woke up; nobody holds it, and it is found.
+    hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
+
+
+def test_what_is_stopped_while_the_agent_is_down_is_released_when_it_is_back(hub: Any, agent: Any) -> None:
+    hub.spawn("quick")
+    agent.stop()
+    hub.stop_server("quick")
+
+    agent.start()
+
+    hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
+
+
+def test_a_server_outlives_a_crash_of_the_hub_with_its_slice(hub: Any, agent: Any) -> None:
+    hub.spawn("ada")
+    (before,) = agent.claims()
+
+    hub.kill()
+    hub.start()
+    hub.wait_ready("ada")
+    time.sleep(2.5)  # twice the interval of reconciliation
+
+    assert [claim["claim"] for claim in agent.claims()] == [before["claim"]]
+    hub.stop_server("ada")
+    hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
+
+
+def test_a_server_that_died_while_the_hub_was_down_has_its_slice_released(hub: Any, agent: Any) -> None:
+    hub.spawn("quick")
+    pid = hub.pid_of("quick")
+
+    hub.kill()
+    os.kill(pid, signal.SIGKILL)
+    assert agent.tenants() == ["quick"]
+    hub.start()
+
+    hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
+    assert hub.ledger().open_entries() == []
+
+
+def test_a_crash_of_the_hub_during_a_spawn_leaves_no_claim(hub: Any, agent: Any) -> None:
+    with ThreadPoolExecutor(1) as person:
+        asked = person.submit(hub.ask, "slow", {"vgpu_profile": "1/4 GPU"})
+        hub.wait_until(lambda: agent.tenants() == ["slow"], "the claim is made")
+        hub.kill()
+        asked.exception()  # whatever it is told
+
+    hub.start()
+
+    hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
+    assert hub.ledger().open_entries() == []
+    assert [entry.state for entry in hub.ledger().history("slow")] == ["released"]
+
+
+def test_a_claim_that_nobody_knows_is_released_and_one_of_another_hub_is_not(hub: Any, agent: Any) -> None:
+    stray = agent.make_claim("stray", hub=hub.ledger().hub_name)
+    others = agent.make_claim("guest", hub="another hub")
+
+    hub.wait_until(lambda: stray not in [claim["claim"] for claim in agent.claims()], "it is released", seconds=10)
+
+    assert [claim["claim"] for claim in agent.claims()] == [others]
+    agent.client.release_claim(others)
