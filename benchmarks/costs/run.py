@@ -1,0 +1,137 @@
+"""What the library costs: driver calls with and without it, in one run.
+
+usage: run.py [--simulate BOARD] [--alternations N] [--memory 16GiB] [--out DIR]
+
+On a GPU: driver_calls.cu (needs nvcc) natively and under `jupyter vgpu run`, alternately, so that
+neither gets the better minute. With --simulate: null_calls.c round the simulated driver's calls,
+where the hooks' own cost is not hidden by the driver's. Prints a table and writes JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+# Added cost aimed at, ns, by case: issue 2 of the project.
+AIMS_NS = {
+    "cudaMalloc + cudaFree, 1 MiB": 1000.0,
+    "cudaMalloc + cudaFree, 64 MiB": 1000.0,
+    "cudaMallocAsync + cudaFreeAsync, 1 MiB": 100.0,
+}
+NULL_AIMS_NS = {"launch": 50.0}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kind of call.
+
+    Attributes:
+        native_ns: Median over the alternations, without the library.
+        ours_ns: The same with it.
+        spread_ns: Largest difference between two native alternations: what is noise.
+        aim_ns: Most that may be added; `None` where no aim is set but "within the noise".
+        met: Whether the added cost is within the aim, or within the noise.
+    """
+
+    name: str
+    native_ns: float
+    ours_ns: float
+    added_ns: float
+    spread_ns: float
+    aim_ns: float | None
+    met: bool
+
+
+def measure(command: list[str], environment: Mapping[str, str]) -> dict[str, float]:
+    """Return ns by name as the program prints them."""
+    done = subprocess.run(command, env=dict(environment), stdout=subprocess.PIPE, text=True, check=True)
+    pairs = (line.split("\t") for line in done.stdout.splitlines())
+    return {name: float(figure) for name, figure in pairs}
+
+
+def rows_of(native: list[dict[str, float]], ours: list[dict[str, float]], aims: Mapping[str, float]) -> list[Row]:
+    """Return one row for each kind of call that was measured."""
+    rows = []
+    for name in native[0]:
+        natives, with_us = ([run[name] for run in runs] for runs in (native, ours))
+        added = statistics.median(with_us) - statistics.median(natives)
+        spread = max(natives) - min(natives)
+        aim = aims.get(name)
+        rows.append(
+            Row(
+                name=name,
+                native_ns=round(statistics.median(natives), 1),
+                ours_ns=round(statistics.median(with_us), 1),
+                added_ns=round(added, 1),
+                spread_ns=round(spread, 1),
+                aim_ns=aim,
+                met=added <= (spread if aim is None else aim),
+            )
+        )
+    return rows
+
+
+def card() -> tuple[str, str]:
+    """Return name and driver version of the first GPU."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    name, driver = subprocess.run(query, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0].split(", ")
+    return name, driver
+
+
+def main() -> int:
+    """Measure, print, write; 0 whether or not the aims are met."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--simulate", metavar="BOARD", help="measure round the simulated driver instead of a GPU")
+    parser.add_argument("--alternations", type=int, default=3, metavar="N", help="natively, with us, natively, ... (default 3)")
+    parser.add_argument("--memory", default="16GiB", help="the slice's memory (default 16GiB)")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="where the JSON goes")
+    options = parser.parse_args()
+
+    with tempfile.TemporaryDirectory() as scratch:
+        program = str(Path(scratch) / "costs")
+        run = [sys.executable, "-m", "jupyter_vgpu.cli", "run", "--memory", options.memory]
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
+        if options.simulate:
+            subprocess.run(["cc", "-O2", "-o", program, HERE / "null_calls.c", "-ldl"], check=True)
+            run += ["--simulate", options.simulate]
+            device, driver = f"simulated {options.simulate}", "simulated"
+            bare = [*run, "--", "env", "-u", "LD_PRELOAD", program]
+        else:
+            subprocess.run(["nvcc", "-O2", "-std=c++17", "-o", program, HERE / "driver_calls.cu", "-lcuda"], check=True)
+            device, driver = card()
+            bare = [program]
+        native, ours = [], []
+        for _ in range(options.alternations):
+            native.append(measure(bare, environment))
+            ours.append(measure([*run, "--", program], environment))
+
+    rows = rows_of(native, ours, NULL_AIMS_NS if options.simulate else AIMS_NS)
+    print(f"{'':42}{'native':>10}{'with us':>10}{'added':>9}{'noise':>9}{'aim':>8}   ns, {device}, driver {driver}")
+    for row in rows:
+        aim = "noise" if row.aim_ns is None else f"{row.aim_ns:.0f}"
+        print(f"{row.name:42}{row.native_ns:10.0f}{row.ours_ns:10.0f}{row.added_ns:9.1f}{row.spread_ns:9.1f}{aim:>8}   "
+              f"{'met' if row.met else 'NOT MET'}")
+    print(f"{sum(row.met for row in rows)} of {len(rows)} met")
+    options.out.mkdir(parents=True, exist_ok=True)
+    date = time.strftime("%Y-%m-%d")
+    path = options.out / f"costs-{date}-{device.replace(' ', '-').lower()}.json"
+    path.write_text(json.dumps({"date": date, "card": device, "driver": driver, "alternations": options.alternations,
+                                "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+    print(f"written to {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,209 @@
+"""A real agent on a simulated board, and programs that run in slices of it with the library preloaded."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from jupyter_vgpu.client import GrantedClaim, HubClient, UsageInfo
+from jupyter_vgpu.errors import AgentUnreachableError
+from jupyter_vgpu.model import ClaimRequest, Memory, Profile
+
+START_SECONDS = 30.0
+PROGRAM_SECONDS = 60.0
+
+# What each program may use without saying so: a context, and a call that must succeed.
+PRELUDE = """
+import os, signal, sys, time
+from cuda.bindings import driver as cu
+
+GIB, MIB = 1 << 30, 1 << 20
+
+def ok(answer):
+    assert answer[0] == cu.CUresult.CUDA_SUCCESS, answer
+    return answer[1] if len(answer) == 2 else answer[1:]
+
+def refused(answer):
+    return answer[0] == cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY
+
+def start(ordinal=0):
+    ok(cu.cuInit(0))
+    device = ok(cu.cuDeviceGet(ordinal))
+    ok(cu.cuCtxSetCurrent(ok(cu.cuDevicePrimaryCtxRetain(device))))
+    return device
+
+def free():
+    return ok(cu.cuMemGetInfo())[0]
+
+def say(*words):
+    print(*words, flush=True)
+"""
+
+
+class Agent:
+    """A node agent process on a simulated board."""
+
+    def __init__(self, runtime_dir: Path, board: str) -> None:
+        """Start it and wait until it answers."""
+        self.runtime_dir = runtime_dir
+        self._board = board
+        self.hub = HubClient(runtime_dir)
+        self.start()
+
+    def start(self) -> None:
+        """Start it, again after `kill`, and wait until it answers."""
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "jupyter_vgpu.cli", "agent"),
+                *("--simulate", self._board, "--runtime-dir", str(self.runtime_dir)),
+            ],
+            stdin=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                self.hub.health()
+                return
+            except AgentUnreachableError:
+                assert self._process.poll() is None, "the agent has ended"
+                assert time.monotonic() < deadline, "the agent does not answer"
+                time.sleep(0.05)
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """Send it a signal that ends it, and wait until it has."""
+        self._process.send_signal(how)
+        self._process.wait(START_SECONDS)
+
+    def claim(self, memory_bytes: int, share: str = "1/8", devices: int = 1, tenant: str = "alice") -> Slice:
+        """Return a slice for `tenant`, this user's own."""
+        part = Fraction(share)
+        profile = Profile(
+            name="test",
+            share_ppm=int(part * 1_000_000),
+            ceiling_ppm=1_000_000,
+            memory=Memory(fraction=None, size_bytes=memory_bytes),
+            devices=devices,
+        )
+        request = ClaimRequest(tenant=tenant, hub="test", uid=os.getuid(), profile=profile, backend="auto")
+        return Slice(self, self.hub.create_claim(request))
+
+
+class Slice:
+    """One tenant's hold on the board, and programs run in it."""
+
+    def __init__(self, agent: Agent, granted: GrantedClaim) -> None:
+        """Hold what the agent granted."""
+        self._agent = agent
+        self.granted = granted
+        self.claim_id: str = granted.claim["claim"]
+        self._programs: list[subprocess.Popen[str]] = []
+
+    def environment(self, **changes: str | None) -> dict[str, str]:
+        """Return a program's environment in this slice; `None` removes a variable."""
+        edits = self.granted.edits
+        environment = {**os.environ, **edits.env}
+        environment["LD_PRELOAD"] = ":".join(edits.preload)
+        environment["LD_LIBRARY_PATH"] = ":".join(edits.library_path)
+        for name, value in changes.items():
+            environment.pop(name, None)
+            if value is not None:
+                environment[name] = value
+        return environment
+
+    def start(self, program: str, **changes: str | None) -> subprocess.Popen[str]:
+        """Start a Python program after the prelude; the caller reads it and waits for it."""
+        process = subprocess.Popen(
+            [sys.executable, "-c", PRELUDE + textwrap.dedent(program)],
+            env=self.environment(**changes),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._programs.append(process)
+        return process
+
+    def run(self, program: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
+        """Run a Python program after the prelude to its end, whatever that is."""
+        process = self.start(program, **changes)
+        out, err = process.communicate(timeout=PROGRAM_SECONDS)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def says(self, program: str, **changes: str | None) -> list[str]:
+        """Run a program that must succeed and return its lines."""
+        done = self.run(program, **changes)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    def usage(self) -> UsageInfo:
+        """Return what the agent says this slice uses."""
+        return self._agent.hub.usage(self.claim_id)
+
+    def used_bytes(self) -> int:
+        """Return the memory the agent says this slice uses on its first device."""
+        return self.usage()["devices"][0]["memory_used_bytes"]
+
+    def release(self) -> None:
+        """Give the slice back."""
+        self._agent.hub.release_claim(self.claim_id)
+
+    def end(self) -> None:
+        """Give the slice back and end what still runs in it."""
+        self.release()
+        for process in self._programs:
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture(scope="session")
+def start_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Agent]]:
+    """Return a function that starts an agent on a board; all are ended at the end of the session."""
+    with ExitStack() as cleanup:
+
+        def start(board: str) -> Agent:
+            agent = Agent(tmp_path_factory.mktemp("agent"), board)
+            cleanup.callback(agent.end)
+            return agent
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def node(start_agent: Callable[[str], Agent]) -> Agent:
+    """Return an agent on one simulated A100-80 that all tests share."""
+    return start_agent("a100-80")
+
+
+@pytest.fixture(scope="session")
+def two_devices(start_agent: Callable[[str], Agent]) -> Agent:
+    """Return an agent on two simulated A100-80."""
+    return start_agent("2xa100-80")
+
+
+@pytest.fixture
+def claim(node: Agent) -> Iterator[Callable[..., Slice]]:
+    """Return a function that claims slices of the shared node; they are released after the test."""
+    with ExitStack() as cleanup:
+
+        def make(memory_bytes: int, **wishes: str) -> Slice:
+            granted = node.claim(memory_bytes, **wishes)
+            cleanup.callback(granted.end)
+            return granted
+
+        yield make
+
+
+@pytest.fixture
+def ten_gib(claim: Callable[..., Slice]) -> Slice:
+    """Return a slice of 10 GiB."""
+    return claim(10 << 30)
