@@ -68,9 +68,12 @@ struct CUstream_st {
   sim_use_t *use;                     // where its work is counted
   uint64_t stream_id;
   _Atomic uint64_t until_ns;          // when the work submitted so far is done
+  _Atomic uint64_t unblocked_ns;      // last moment the host found room in the queue
   _Atomic uint64_t host_issued;       // host functions submitted
   _Atomic uint64_t host_done;
   _Atomic(sim_capture_t *) capture;
+  CUgraphNode *tail;                  // under capture: what the next node depends on
+  size_t tail_count;
   pid_t thread;                       // owner of a per-thread stream
   struct CUstream_st *next;
 };
@@ -89,12 +92,16 @@ typedef enum { SIM_LEGACY, SIM_PER_THREAD } sim_face_t;
 CUresult sim_stream_of(CUstream handle, sim_face_t face, CUstream *stream);
 // Queue work: the stream is busy `duration_ns` longer.
 void sim_submit(CUstream stream, uint64_t duration_ns);
+// The same for a launch: a stream's queue holds about a thousand, then the host waits.
+void sim_submit_launch(CUstream stream, uint64_t duration_ns);
+// Work submitted from now on starts at `moment_ns` at the earliest.
+void sim_stream_hold(CUstream stream, uint64_t moment_ns);
 // returns: when everything submitted to the stream so far is done (legacy ordering included)
 uint64_t sim_stream_until(CUstream stream);
 bool sim_stream_is_done(CUstream stream);
 void sim_stream_wait(CUstream stream);
 CUstream sim_stream_new(CUcontext context, uint32_t flags, int priority);
-void sim_stream_run_host(CUstream stream, CUhostFn function, void *user_data);
+CUresult sim_stream_run_host(CUstream stream, CUhostFn function, void *user_data);
 // Frees the context's streams.
 // pre: sim_lock held
 void sim_streams_drop(CUcontext context);
@@ -166,6 +173,9 @@ typedef struct sim_range_s {
   struct sim_chunk_s *chunk;   // small allocations share one
   CUmemoryPool pool;
   struct sim_physical_s *physical;
+  uint32_t nodes;       // graph memory: allocation nodes that mean it
+  bool is_live;         // graph memory: between its allocation and its free
+  bool is_charged;      // graph memory: taken from the board
   CUmemAccess_flags access;
   struct sim_range_s *next;    // of the same context
   struct sim_range_s *previous;
@@ -204,65 +214,126 @@ void sim_pools_trim(void);
 bool sim_pools_squeeze(CUdevice device);
 CUresult sim_pool_free(sim_range_t *range);
 
-// ---- captures (capture.c)
+// ---- work: what can be queued, captured, or stand in a graph (work.c)
 
-// Number of captures alive in the process. Zero nearly always: one relaxed load answers the question.
-extern _Atomic int sim_captures;
+typedef struct sim_kernel_work_s {
+  CUfunction function;
+  unsigned int grid[3];
+  unsigned int block[3];
+  unsigned int shared_bytes;
+  void **params;  // in a node: one block, owned by the node
+} sim_kernel_work_t;
 
-// returns: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED when a capture forbids calls that are unsafe under it
-CUresult sim_capture_check_unsafe(void);
-static inline bool sim_is_capturing(CUstream stream)
-{
-  return atomic_load_explicit(&sim_captures, memory_order_relaxed) != 0 && atomic_load(&stream->capture) != NULL;
-}
-
-// Work in the shape of a graph node (graph.c).
 typedef struct sim_work_s {
   CUgraphNodeType kind;
   union {
-    struct {
-      CUfunction function;
-      unsigned int grid[3];
-      unsigned int block[3];
-      unsigned int shared_bytes;
-      void **params;            // owned copies once in a node
-    } kernel;
+    sim_kernel_work_t kernel;
     CUDA_MEMCPY3D copy;
     CUDA_MEMSET_NODE_PARAMS fill;
     CUDA_HOST_NODE_PARAMS host;
     CUevent event;
     CUgraph child;
-    struct {
-      CUdeviceptr dptr;
-      size_t bytes;
-      CUdevice device;
-    } memory;
+    CUdeviceptr address;  // of a memory node
   } of;
 } sim_work_t;
 
 // Do the work now, or add it to the graph the stream captures into.
 CUresult sim_stream_do(CUstream stream, const sim_work_t *work);
 CUresult sim_work_run(const sim_work_t *work, CUstream stream);
-CUresult sim_capture_add(CUstream stream, const sim_work_t *work);
-// A call that must wait for a stream cannot be captured.
-// An allocation under capture: addresses now, memory at the graph's first launch.
-CUresult sim_capture_allocate(CUstream stream, CUdeviceptr *dptr, size_t bytes);
-// pre: sim_lock held
-CUresult sim_graph_memory_free(sim_range_t *range);
+
+CUresult sim_kernel_run(const sim_kernel_work_t *kernel, CUstream stream);  // launch.c
+// returns: a copy of the parameters of a function that has a body; NULL for others
+void **sim_params_copy(CUfunction function, void **params, void **extra);
+CUresult sim_copy_run(const CUDA_MEMCPY3D *copy);                           // copy.c
+CUresult sim_fill_run(const CUDA_MEMSET_NODE_PARAMS *fill);                 // fill.c
+uint64_t sim_transfer_ns(uint64_t bytes);
+// returns: true when every byte of the span is memory the device can reach
+bool sim_is_reachable(CUdeviceptr start, size_t bytes);
+CUresult sim_event_record(CUevent event, CUstream stream);                  // event.c
+CUresult sim_event_wait(CUevent event, CUstream stream);
+
+// ---- captures (capture.c)
+
+struct sim_capture_s {
+  CUgraph graph;
+  CUstream origin;
+  CUstreamCaptureMode mode;
+  pid_t thread;
+  bool is_spoilt;
+  uint64_t capture_id;
+  struct sim_capture_s *next;
+};
+
+// Number of captures alive in the process. Zero nearly always: one relaxed load answers the question.
+extern _Atomic int sim_captures;
+
+static inline bool sim_is_capturing(CUstream stream)
+{
+  return atomic_load_explicit(&sim_captures, memory_order_relaxed) != 0 && atomic_load(&stream->capture) != NULL;
+}
+
+// returns: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED when a capture forbids calls that are unsafe under it (and is
+// spoilt by the attempt)
+CUresult sim_capture_check_unsafe(void);
 // returns: CUDA_SUCCESS when the stream does not capture; otherwise the error, and the capture is spoilt
 CUresult sim_capture_refuse(CUstream stream);
+// returns: CUDA_ERROR_STREAM_CAPTURE_IMPLICIT when work on the legacy stream would wait for a capturing one
+CUresult sim_capture_check_implicit(CUstream stream);
+CUresult sim_capture_add(CUstream stream, const sim_work_t *work);
+// Adds nodes to what the stream's next node depends on, and the stream to their capture.
+CUresult sim_capture_join(CUstream stream, sim_capture_t *capture, const CUgraphNode *nodes, size_t count);
 // The stream goes away: what it captured is lost.
 void sim_capture_abandon(CUstream stream);
+// An allocation under capture: addresses now, memory at the graph's first launch.
+CUresult sim_capture_allocate(CUstream stream, CUdeviceptr *dptr, size_t bytes);
+bool sim_capture_is_alive(const sim_capture_t *capture, uint64_t capture_id);
 
-// ---- launches (launch.c), copies (copy.c)
+// ---- graphs (graph.c, graph_exec.c, graph_memory.c)
 
-CUresult sim_kernel_run(const sim_work_t *work, CUstream stream);
-CUresult sim_copy_run(const CUDA_MEMCPY3D *copy);
-void sim_fill_run(const CUDA_MEMSET_NODE_PARAMS *fill);
-CUresult sim_event_record(CUevent event, CUstream stream);
-CUresult sim_event_wait(CUstream stream, CUevent event);
-CUresult sim_graph_run(CUgraph graph, CUstream stream);
-uint64_t sim_copy_ns(uint64_t bytes);
+struct CUgraphNode_st {
+  uint32_t magic;
+  CUgraph graph;
+  sim_work_t work;
+  CUgraphNode *needs;  // dependencies
+  size_t need_count;
+  uint32_t mark;       // scratch of one walk, under sim_lock
+  CUgraphNode copy;      // the same node in the clone being made
+  CUgraphNode original;  // in a clone: what it was made from
+  struct CUgraphNode_st *next;
+};
+
+struct CUgraph_st {
+  uint32_t magic;
+  size_t count;
+  CUgraphNode *order;  // in an executable graph: the nodes, each behind what it needs
+  CUgraphNode first;
+  CUgraphNode last;
+};
+
+#define SIM_GRAPH_MAGIC 0x47524148u
+#define SIM_NODE_MAGIC 0x4e4f4445u
+
+// pre of the following: sim_lock held
+CUgraph sim_graph_new(void);
+void sim_graph_free(CUgraph graph);
+CUgraph sim_graph_clone(CUgraph graph);
+// returns: NULL when memory is short
+CUgraphNode sim_graph_add(CUgraph graph, const CUgraphNode *needs, size_t need_count, const sim_work_t *work);
+// returns: true when `target` is one of `from` or something they depend on
+bool sim_graph_reaches(CUgraph graph, const CUgraphNode *from, size_t count, CUgraphNode target);
+bool sim_node_needs(CUgraphNode node, const CUgraphNode *more, size_t count);
+CUresult sim_graph_memory_free(sim_range_t *range);
+void sim_graph_memory_hold(const sim_work_t *work);
+void sim_graph_memory_drop(const sim_work_t *work);
+// returns: an address range of `bytes` without memory yet; NULL when there is none
+sim_range_t *sim_graph_memory_new(CUdevice device, size_t bytes);
+
+sim_kernel_work_t sim_kernel_of(const CUDA_KERNEL_NODE_PARAMS_v2 *params);
+// Gives a kernel node new values; `extra` is the packed form of the parameters, or NULL.
+CUresult sim_node_set_kernel(CUgraphNode node, const sim_kernel_work_t *kernel, void **extra);
+
+CUresult sim_graph_run(CUgraph graph, CUstream stream, bool auto_free);
+CUresult sim_graph_memory_run(const sim_work_t *work, bool auto_free);
 
 // ---- functions of modules and libraries (module.c)
 
@@ -270,7 +341,7 @@ struct CUfunc_st {
   uint32_t magic;
   char name[220];
   uint64_t duration_ns;
-  int (*body)(void **params, uint64_t threads);  // NULL: takes time, does nothing
+  CUresult (*body)(void **params, uint64_t threads);  // NULL: takes time, does nothing
   const uint8_t *param_sizes;                     // known only where there is a body
   unsigned int param_count;
   CUmodule module;
@@ -279,5 +350,7 @@ struct CUfunc_st {
 };
 
 #define SIM_FUNCTION_MAGIC 0x46554e43ul
+
+CUfunction sim_function_new(const char *name, CUmodule module);
 
 #endif

@@ -200,7 +200,7 @@ static CUresult give(CUdeviceptr dptr, CUstream handle, sim_face_t face)
     return result;
   }
   if (sim_is_capturing(stream)) {
-    const sim_work_t work = {.kind = CU_GRAPH_NODE_TYPE_MEM_FREE, .of.memory.dptr = dptr};
+    const sim_work_t work = {.kind = CU_GRAPH_NODE_TYPE_MEM_FREE, .of.address = dptr};
     return sim_capture_add(stream, &work);
   }
   pthread_mutex_lock(&sim_lock);

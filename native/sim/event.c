@@ -1,0 +1,247 @@
+// Events: a moment of a stream, known as soon as it is recorded.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+
+#define EVENT_MAGIC 0x45564e54u
+enum { BLOCKING_SYNC = 1, DISABLE_TIMING = 2, INTERPROCESS = 4 };
+
+struct CUevent_st {
+  uint32_t magic;
+  unsigned int flags;
+  bool is_recorded;
+  _Atomic uint64_t due_ns;
+  CUstream stream;
+  uint64_t host_ticket;    // host functions of the stream that come before it
+  sim_capture_t *capture;  // recorded under this capture: a point in a graph, not in time
+  uint64_t capture_id;
+  CUgraphNode *tail;
+  size_t tail_count;
+};
+
+static bool is_event(CUevent event)
+{
+  return event != NULL && event->magic == EVENT_MAGIC;
+}
+
+static bool is_captured(CUevent event)
+{
+  return event->capture != NULL && sim_capture_is_alive(event->capture, event->capture_id);
+}
+
+SIM_API CUresult cuEventCreate(CUevent *out, unsigned int flags)
+{
+  CUcontext context;
+  const CUresult result = sim_current(&context);
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (out == NULL || flags > 7 || ((flags & INTERPROCESS) != 0 && (flags & DISABLE_TIMING) == 0)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  CUevent event = calloc(1, sizeof *event);
+  if (event == NULL) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  event->magic = EVENT_MAGIC;
+  event->flags = flags;
+  *out = event;
+  return CUDA_SUCCESS;
+}
+
+static CUresult destroy(CUevent event)
+{
+  const CUresult ready = sim_ready();
+  if (ready != CUDA_SUCCESS) {
+    return ready;
+  }
+  if (!is_event(event)) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  event->magic = SIM_DEAD_MAGIC;
+  free(event->tail);
+  free(event);
+  return CUDA_SUCCESS;
+}
+
+SIM_API CUresult cuEventDestroy_v2(CUevent event)
+{
+  return destroy(event);
+}
+
+SIM_API CUresult cuEventDestroy(CUevent event)
+{
+  return destroy(event);
+}
+
+CUresult sim_event_record(CUevent event, CUstream stream)
+{
+  const uint64_t now = sim_now_ns();
+  const uint64_t until = sim_stream_until(stream);
+  event->capture = NULL;
+  event->stream = stream;
+  event->host_ticket = atomic_load(&stream->host_issued);
+  atomic_store(&event->due_ns, until > now ? until : now);
+  event->is_recorded = true;
+  return CUDA_SUCCESS;
+}
+
+// pre: sim_lock held
+static CUresult record_in_capture(CUevent event, CUstream stream)
+{
+  CUgraphNode *tail = malloc((stream->tail_count + 1) * sizeof *tail);
+  if (tail == NULL) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  if (stream->tail_count > 0) {
+    memcpy(tail, stream->tail, stream->tail_count * sizeof *tail);
+  }
+  free(event->tail);
+  event->tail = tail;
+  event->tail_count = stream->tail_count;
+  event->capture = atomic_load(&stream->capture);
+  event->capture_id = event->capture->capture_id;
+  event->is_recorded = true;
+  return CUDA_SUCCESS;
+}
+
+static CUresult record(CUevent event, CUstream handle, unsigned int flags, sim_face_t face)
+{
+  enum { EXTERNAL = 1 };
+  CUstream stream;
+  CUresult result = sim_stream_of(handle, face, &stream);
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (!is_event(event)) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (sim_is_capturing(stream) && (flags & EXTERNAL) == 0) {
+    pthread_mutex_lock(&sim_lock);
+    result = record_in_capture(event, stream);
+    pthread_mutex_unlock(&sim_lock);
+    return result;
+  }
+  const sim_work_t work = {.kind = CU_GRAPH_NODE_TYPE_EVENT_RECORD, .of.event = event};
+  return sim_stream_do(stream, &work);
+}
+
+SIM_TWINS(cuEventRecord, ptsz, (CUevent event, CUstream stream), record(event, stream, 0, face))
+SIM_TWINS(cuEventRecordWithFlags, ptsz, (CUevent event, CUstream stream, unsigned int flags),
+          flags > 1 ? CUDA_ERROR_INVALID_VALUE : record(event, stream, flags, face))
+
+static bool is_done(CUevent event)
+{
+  return !event->is_recorded || (atomic_load(&event->due_ns) <= sim_now_ns() &&
+                                 atomic_load(&event->stream->host_done) >= event->host_ticket);
+}
+
+static CUresult check_usable(CUevent event)
+{
+  const CUresult ready = sim_ready();
+  if (ready != CUDA_SUCCESS) {
+    return ready;
+  }
+  if (!is_event(event)) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  return is_captured(event) ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
+}
+
+SIM_API CUresult cuEventQuery(CUevent event)
+{
+  CUresult result = check_usable(event);
+  if (result == CUDA_SUCCESS) {
+    result = sim_capture_check_unsafe();
+  }
+  if (result == CUDA_SUCCESS && event->capture == NULL && !is_done(event)) {
+    result = CUDA_ERROR_NOT_READY;
+  }
+  return result;
+}
+
+SIM_API CUresult cuEventSynchronize(CUevent event)
+{
+  const CUresult result = check_usable(event);
+  if (result != CUDA_SUCCESS || event->capture != NULL) {
+    return result;
+  }
+  while (!is_done(event)) {
+    const uint64_t now = sim_now_ns();
+    const uint64_t due = atomic_load(&event->due_ns);
+    sim_sleep_until(due > now ? due : now + 50000);
+  }
+  sim_pools_trim();
+  return CUDA_SUCCESS;
+}
+
+static CUresult elapsed(float *milliseconds, CUevent start, CUevent end)
+{
+  CUresult result = check_usable(start);
+  if (result == CUDA_SUCCESS) {
+    result = check_usable(end);
+  }
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (milliseconds == NULL) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (((start->flags | end->flags) & DISABLE_TIMING) != 0 || !start->is_recorded || !end->is_recorded) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (!is_done(start) || !is_done(end)) {
+    return CUDA_ERROR_NOT_READY;
+  }
+  *milliseconds = (float)((double)(int64_t)(atomic_load(&end->due_ns) - atomic_load(&start->due_ns)) / 1e6);
+  return CUDA_SUCCESS;
+}
+
+SIM_API CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
+{
+  return elapsed(milliseconds, start, end);
+}
+
+SIM_API CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUevent end)
+{
+  return elapsed(milliseconds, start, end);
+}
+
+CUresult sim_event_wait(CUevent event, CUstream stream)
+{
+  if (event->is_recorded && event->capture == NULL) {
+    sim_stream_hold(stream, atomic_load(&event->due_ns));
+  }
+  return CUDA_SUCCESS;
+}
+
+static CUresult wait(CUstream handle, CUevent event, unsigned int flags, sim_face_t face)
+{
+  enum { EXTERNAL = 1 };
+  CUstream stream;
+  CUresult result = sim_stream_of(handle, face, &stream);
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (!is_event(event) || flags > EXTERNAL) {
+    return is_event(event) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (is_captured(event)) {
+    pthread_mutex_lock(&sim_lock);
+    result = sim_capture_join(stream, event->capture, event->tail, event->tail_count);
+    pthread_mutex_unlock(&sim_lock);
+    return result;
+  }
+  if (sim_is_capturing(stream) && (flags & EXTERNAL) == 0) {
+    // A capture cannot depend on work outside of it.
+    sim_capture_refuse(stream);
+    return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
+  }
+  const sim_work_t work = {.kind = CU_GRAPH_NODE_TYPE_WAIT_EVENT, .of.event = event};
+  return sim_stream_do(stream, &work);
+}
+
+SIM_TWINS(cuStreamWaitEvent, ptsz, (CUstream stream, CUevent event, unsigned int flags),
+          wait(stream, event, flags, face))

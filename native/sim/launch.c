@@ -1,0 +1,140 @@
+// Launches: they take the time the function's name says, and two functions really compute.
+//
+// The way of a launch without a body: a stream, a duration, three relaxed atomics, one clock read. No lock.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver.h"
+
+static CUresult check_shape(CUfunction function, const unsigned int grid[3], const unsigned int block[3])
+{
+  if (function == NULL || function->magic != SIM_FUNCTION_MAGIC) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  const uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
+  const bool ok = grid[0] != 0 && grid[1] != 0 && grid[2] != 0 && threads != 0 && threads <= 1024 &&
+                  grid[0] <= 2147483647u && grid[1] <= 65535u && grid[2] <= 65535u;
+  return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult sim_kernel_run(const sim_kernel_work_t *kernel, CUstream stream)
+{
+  if (kernel->function->body != NULL) {
+    const uint64_t threads = (uint64_t)kernel->grid[0] * kernel->grid[1] * kernel->grid[2] * kernel->block[0] *
+                             kernel->block[1] * kernel->block[2];
+    const CUresult result =
+        kernel->params == NULL ? CUDA_ERROR_INVALID_VALUE : kernel->function->body(kernel->params, threads);
+    if (result != CUDA_SUCCESS) {
+      return result;
+    }
+  }
+  sim_submit_launch(stream, kernel->function->duration_ns);
+  return CUDA_SUCCESS;
+}
+
+// source: CUDA Driver API 13.0, cuLaunchKernel, `extra`: pairs of a key and a value, ended by key 0
+static const char *packed_params(void **extra, size_t *bytes)
+{
+  const char *buffer = NULL;
+  *bytes = 0;
+  for (size_t i = 0; extra != NULL && extra[i] != (void *)0; i += 2) {
+    if (extra[i] == (void *)1) {
+      buffer = extra[i + 1];
+    } else if (extra[i] == (void *)2) {
+      *bytes = *(size_t *)extra[i + 1];
+    }
+  }
+  return buffer;
+}
+
+void **sim_params_copy(CUfunction function, void **params, void **extra)
+{
+  const unsigned int count = function->param_count;
+  size_t packed_bytes;
+  const char *packed = params == NULL ? packed_params(extra, &packed_bytes) : NULL;
+  if (params == NULL && packed == NULL) {
+    return NULL;
+  }
+  // Pointers first, then the values, eight bytes each, in one block.
+  void **copy = calloc(count, sizeof *copy + sizeof(uint64_t));
+  size_t offset = 0;
+  for (unsigned int i = 0; i < count && copy != NULL; i++) {
+    const size_t size = function->param_sizes[i];
+    copy[i] = (char *)(copy + count) + i * sizeof(uint64_t);
+    if (packed != NULL) {
+      offset = (offset + size - 1) / size * size;
+      if (offset + size > packed_bytes) {
+        free(copy);
+        return NULL;
+      }
+      memcpy(copy[i], packed + offset, size);
+      offset += size;
+    } else {
+      memcpy(copy[i], params[i], size);
+    }
+  }
+  return copy;
+}
+
+static CUresult launch_with_body(sim_kernel_work_t *kernel, void **extra, CUstream stream)
+{
+  void **copy = sim_params_copy(kernel->function, kernel->params, extra);
+  if (copy == NULL) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  kernel->params = copy;
+  const sim_work_t work = {.kind = CU_GRAPH_NODE_TYPE_KERNEL, .of.kernel = *kernel};
+  const CUresult result = sim_stream_do(stream, &work);
+  free(copy);
+  return result;
+}
+
+static CUresult launch_slowly(sim_kernel_work_t *kernel, void **extra, CUstream stream)
+{
+  if (kernel->function->body != NULL) {
+    return launch_with_body(kernel, extra, stream);
+  }
+  const sim_work_t work = {.kind = CU_GRAPH_NODE_TYPE_KERNEL, .of.kernel = *kernel};
+  return sim_stream_do(stream, &work);
+}
+
+static inline CUresult launch(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                              unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                              unsigned int shared_bytes, CUstream handle, void **params, void **extra, sim_face_t face)
+{
+  const unsigned int grid[3] = {grid_x, grid_y, grid_z};
+  const unsigned int block[3] = {block_x, block_y, block_z};
+  CUstream stream;
+  CUresult result = sim_stream_of(handle, face, &stream);
+  if (result == CUDA_SUCCESS) {
+    result = check_shape(function, grid, block);
+  }
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  if (function->body == NULL && atomic_load_explicit(&sim_captures, memory_order_relaxed) == 0) {
+    sim_submit_launch(stream, function->duration_ns);
+    return CUDA_SUCCESS;
+  }
+  sim_kernel_work_t kernel = {.function = function, .grid = {grid_x, grid_y, grid_z},
+                              .block = {block_x, block_y, block_z}, .shared_bytes = shared_bytes, .params = params};
+  return launch_slowly(&kernel, extra, stream);
+}
+
+SIM_TWINS(cuLaunchKernel, ptsz,
+          (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
+           unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **params,
+           void **extra),
+          launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params, extra,
+                 face))
+SIM_TWINS(cuLaunchCooperativeKernel, ptsz,
+          (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
+           unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **params),
+          launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params, NULL,
+                 face))
+SIM_TWINS(cuLaunchKernelEx, ptsz, (const CUlaunchConfig *config, CUfunction function, void **params, void **extra),
+          config == NULL ? CUDA_ERROR_INVALID_VALUE
+                         : launch(function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
+                                  config->blockDimY, config->blockDimZ, config->sharedMemBytes, config->hStream,
+                                  params, extra, face))

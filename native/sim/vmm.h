@@ -1,0 +1,29 @@
+// Physical memory of the VMM calls, and its handles.
+
+#ifndef JVGPU_SIM_VMM_H
+#define JVGPU_SIM_VMM_H
+
+#include "driver.h"
+
+// One cuMemCreate. It lives while a handle or a mapping holds it.
+typedef struct sim_physical_s {
+  CUdevice device;
+  size_t bytes;
+  int fd;               // the memory file it lies in
+  off_t offset;
+  bool owns_file;       // exportable memory has a file of its own
+  bool is_imported;     // then the exporter pays
+  CUmemGenericAllocationHandle handle;
+  uint32_t handles;     // references by handle
+  uint32_t mappings;
+  CUmemAllocationProp properties;
+} sim_physical_t;
+
+// pre of all: sim_lock held
+// returns: NULL when the handle means nothing
+sim_physical_t *sim_physical_find(CUmemGenericAllocationHandle handle);
+// Frees the memory once nothing holds it.
+void sim_physical_drop(sim_physical_t *physical);
+bool sim_physical_is_location(const CUmemLocation *location);
+
+#endif
