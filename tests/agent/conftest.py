@@ -1,0 +1,288 @@
+"""A real agent on a simulated board, and a client of the attach protocol that owes nothing to the library."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import mmap
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_vgpu.client import GrantedClaim, HubClient, UserClient
+from jupyter_vgpu.config import parse_profiles
+from jupyter_vgpu.errors import AgentUnreachableError
+from jupyter_vgpu.model import ClaimRequest
+
+START_SECONDS = 30.0
+
+# native/include/jvgpu/pages.h
+MAGIC = 0x4A564750
+REQUEST = struct.Struct("=II64s")
+REPLY = struct.Struct("=IIIIII192s")
+CONTROL_HEAD = struct.Struct("=IIIIIIQQ3Q")
+CONTROL_DEVICE = struct.Struct("=16sQQIIII")
+SLOT_AT, SLOT_BYTES, USE_BYTES = 64, 64 + 16 * 64, 64
+
+
+def eventually(holds: Callable[[], Any], what: str, seconds: float = 10.0) -> Any:
+    """Return what `holds` returns once that is true; fail when it never is."""
+    deadline = time.monotonic() + seconds
+    while not (answer := holds()):
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(0.01)
+    return answer
+
+
+class AgentProcess:
+    """`jupyter vgpu agent` in a process of its own."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self.log_path = folder.with_name(folder.name + ".log")
+        self._options = options
+        self.process: subprocess.Popen[bytes] | None = None
+        self.hub = HubClient(folder)
+
+    def start(self) -> AgentProcess:
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "jupyter_vgpu.cli", "agent", "--simulate", "2xa100-80"),
+                    *("--runtime-dir", str(self.folder), *self._options),
+                ],
+                stderr=log,
+            )
+        eventually(self._answers, f"the agent answers; its log:\n{self.log}", START_SECONDS)
+        return self
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        assert self.process.poll() is None, f"the agent ended:\n{self.log}"
+        try:
+            return self.hub.health()["pid"] == self.process.pid
+        except AgentUnreachableError:
+            return False
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    @property
+    def attach_socket(self) -> Path:
+        return self.folder / "attach.sock"
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Return the exit code after signal `number`."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        code = self.process.wait(15)
+        self.process = None
+        return code
+
+    def close(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.log_path.unlink(missing_ok=True)
+
+    def claim(self, tenant: str = "alice", uid: int | None = None, **entry: Any) -> GrantedClaim:
+        """Return a new claim, of a quarter unless `entry` says otherwise."""
+        profile = parse_profiles({"offer": entry or {"share": "1/4"}})[0]
+        return self.hub.create_claim(ClaimRequest(tenant, "hub", os.getuid() if uid is None else uid, profile))
+
+    def user(self, granted: GrantedClaim) -> UserClient:
+        return UserClient.from_environment(granted.edits.env)
+
+
+@contextlib.contextmanager
+def an_agent(*options: str, base: str | None = None) -> Iterator[AgentProcess]:
+    # Not tmp_path: a socket's path has to be short.
+    folder = Path(tempfile.mkdtemp(prefix="jvgpu-agent-" if base else "a", dir=base))
+    folder.chmod(0o755)
+    agent = AgentProcess(folder, *options)
+    try:
+        yield agent.start()
+    finally:
+        agent.close()
+
+
+@pytest.fixture(scope="module")
+def module_agent() -> Iterator[AgentProcess]:
+    with an_agent() as agent:
+        yield agent
+
+
+@pytest.fixture
+def agent(module_agent: AgentProcess) -> Iterator[AgentProcess]:
+    """An agent that lives as long as the module's tests; each test finds it without claims."""
+    yield module_agent
+    for claim in module_agent.hub.claims():
+        module_agent.hub.release_claim(claim["claim"])
+
+
+@pytest.fixture
+def own_agent() -> Iterator[AgentProcess]:
+    """An agent that this test may stop or kill."""
+    with an_agent() as agent:
+        yield agent
+
+
+@pytest.fixture
+def agent_with() -> Callable[..., contextlib.AbstractContextManager[AgentProcess]]:
+    return an_agent
+
+
+@dataclass
+class Attached:
+    """What an attach gave: the reply, and both pages."""
+
+    status: int
+    slot: int = -1
+    generation: int = 0
+    message: str = ""
+    control_fd: int = -1
+    usage_fd: int = -1
+    _maps: list[mmap.mmap] = field(default_factory=list)
+
+    def control(self) -> dict[str, Any]:
+        """Return the control page's head and first device."""
+        with mmap.mmap(self.control_fd, CONTROL_HEAD.size + CONTROL_DEVICE.size, prot=mmap.PROT_READ) as page:
+            head = CONTROL_HEAD.unpack_from(page, 0)
+            device = CONTROL_DEVICE.unpack_from(page, CONTROL_HEAD.size)
+        names = ("magic", "layout", "state", "device_count", "slot_count", "epoch", "heartbeat_ns", "agent_pid")
+        limits = ("uuid", "memory_limit_bytes", "memory_overhead_bytes", "share_ppm", "ceiling_ppm", "gate")
+        return {**dict(zip(names, head, strict=False)), **dict(zip(limits, device, strict=False))}
+
+    def write_use(self, held: int = 0, pending: int = 0, launches: int = 0, device: int = 0) -> None:
+        """Write what a process of the tenant may write: anything at all."""
+        with mmap.mmap(self.usage_fd, 0) as page:
+            at = SLOT_AT + self.slot * SLOT_BYTES + 64 + device * USE_BYTES
+            struct.pack_into("=QQQ", page, at, held, pending, launches)
+
+    def close(self) -> None:
+        for fd in (self.control_fd, self.usage_fd):
+            if fd >= 0:
+                os.close(fd)
+        self.control_fd = self.usage_fd = -1
+
+
+def request_of(secret: str, layout: int = 1, magic: int = MAGIC) -> bytes:
+    return REQUEST.pack(magic, layout, secret.encode())
+
+
+def connected(path: Path) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.settimeout(10)
+    connection.connect(str(path))
+    return connection
+
+
+def answer_on(connection: socket.socket) -> Attached | None:
+    """Return the reply, `None` when the agent closed the connection without one."""
+    fds = array.array("i")
+    try:
+        reply, rights, _, _ = connection.recvmsg(1024, socket.CMSG_SPACE(2 * fds.itemsize))
+    except ConnectionResetError:
+        return None
+    if not reply:
+        return None
+    for _, _, data in rights:
+        fds.frombytes(data)
+    _, _, status, slot, generation, _, message = REPLY.unpack(reply)
+    attached = Attached(status, slot, generation, message.rstrip(b"\0").decode())
+    if fds:
+        attached.control_fd, attached.usage_fd = fds
+    return attached
+
+
+@pytest.fixture
+def ask() -> Iterator[Callable[[AgentProcess, bytes], Attached | None]]:
+    """Send an attach request of any bytes from this process; what comes back is closed after the test."""
+    given: list[Attached] = []
+
+    def send(agent: AgentProcess, request: bytes) -> Attached | None:
+        with connected(agent.attach_socket) as connection:
+            connection.send(request)
+            attached = answer_on(connection)
+        if attached is not None:
+            given.append(attached)
+        return attached
+
+    yield send
+    for attached in given:
+        attached.close()
+
+
+@pytest.fixture
+def attach(ask: Callable[[AgentProcess, bytes], Attached]) -> Callable[[AgentProcess, GrantedClaim], Attached]:
+    return lambda agent, granted: ask(agent, request_of(granted.secret))
+
+
+# A process that attaches, says what it did, holds memory, and waits to be ended.
+HOLDER = """
+import array, mmap, os, socket, struct, sys, time
+path, secret, held, then = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+connection.connect(path)
+connection.send(struct.pack("=II64s", 0x4A564750, 1, secret.encode()))
+fds = array.array("i")
+reply, rights, _, _ = connection.recvmsg(1024, socket.CMSG_SPACE(8))
+fds.frombytes(rights[0][2])
+slot = struct.unpack_from("=IIII", reply)[3]
+page = mmap.mmap(fds[1], 0)
+struct.pack_into("=QQQ", page, 64 + slot * 1088 + 64, held, 0, 7)
+if then == "fork" and os.fork() == 0:
+    os.write(1, b"%d\\n" % os.getpid())
+    time.sleep(600)
+if then == "exec":
+    os.execv(sys.executable, [sys.executable, "-c", os.environ["HOLDER"], path, secret, str(held // 2), "stay"])
+if then != "fork":
+    os.write(1, b"%d\\n" % os.getpid())
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def holder() -> Iterator[Callable[..., tuple[subprocess.Popen[bytes], int]]]:
+    """Start a process that attaches and holds memory; returns it and the process id it printed."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(
+        agent: AgentProcess, granted: GrantedClaim, held: int, then: str = "stay"
+    ) -> tuple[subprocess.Popen[bytes], int]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(agent.attach_socket), granted.secret, str(held), then],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "HOLDER": HOLDER},
+            start_new_session=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        return process, int(process.stdout.readline())
+
+    yield start
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()

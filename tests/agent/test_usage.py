@@ -1,0 +1,173 @@
+"""What the agent says of a slice: figures, and how strongly it is enforced, by what it saw."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+Ask = Callable[..., Any]
+
+# Attaches through the library, as every program does: by its first call of the driver.
+CUDA_PROGRAM = """
+import ctypes, sys, time
+cuda = ctypes.CDLL("libcuda.so.1")
+assert cuda.cuInit(0) == 0
+count = ctypes.c_int()
+assert cuda.cuDeviceGetCount(ctypes.byref(count)) == 0
+print(count.value, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def cuda_process() -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    started: list[subprocess.Popen[str]] = []
+
+    def start(granted: Any) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-c", CUDA_PROGRAM],
+            env=granted.edits.applied_to(dict(os.environ)),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == "1"
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def enforced_when(agent: Any, granted: Any, holds: Callable[[Any], bool]) -> Any:
+    deadline = time.monotonic() + 10
+    while not holds(enforced := agent.user(granted).slice()["enforced_by"]):
+        assert time.monotonic() < deadline, enforced
+        time.sleep(0.02)
+    return enforced
+
+
+def test_before_any_process_nothing_is_verified(agent: Any) -> None:
+    enforced = agent.user(agent.claim()).slice()["enforced_by"]
+
+    assert (enforced["backend"], enforced["level"]) == ("intercept", "cooperative")
+    assert (enforced["verified"], enforced["verified_at"]) == (False, None)
+
+
+def test_a_process_with_the_library_is_verified(agent: Any, cuda_process: Ask) -> None:
+    granted = agent.claim()
+    process = cuda_process(granted)
+
+    enforced = enforced_when(agent, granted, lambda enforced: enforced["verified"])
+
+    (shown,) = agent.user(granted).usage()["processes"]
+    assert shown["pid"] == process.pid
+    assert abs(enforced["verified_at"] - time.time()) < 60
+
+
+def test_a_process_that_only_speaks_the_protocol_is_not(agent: Any, attach: Ask, cuda_process: Ask) -> None:
+    """The level rests on what was seen in the process, not on that it attached."""
+    granted = agent.claim()
+    cuda_process(granted)
+    enforced_when(agent, granted, lambda enforced: enforced["verified"])
+
+    attach(agent, granted)
+
+    enforced = enforced_when(agent, granted, lambda enforced: "without the library" in enforced["note"])
+    assert enforced["verified"] is False
+    assert str(os.getpid()) in enforced["note"]
+
+
+def test_a_whole_device_says_that_it_is_one(agent: Any, cuda_process: Ask) -> None:
+    granted = agent.claim(backend="whole")
+    cuda_process(granted)
+
+    enforced = enforced_when(agent, granted, lambda enforced: enforced["verified"])
+
+    assert (enforced["backend"], enforced["level"]) == ("whole", "whole device")
+
+
+def test_tenants_with_the_agents_rights_are_not_called_isolated(agent: Any) -> None:
+    enforced = agent.user(agent.claim()).slice()["enforced_by"]
+
+    assert enforced["isolated"] is False
+    assert "demo, not isolated" in enforced["note"]
+
+
+def test_figures_follow_the_usage_page(agent: Any, attach: Ask) -> None:
+    granted = agent.claim(share="1/4", memory="10GiB")
+    attached = attach(agent, granted)
+
+    attached.write_use(held=3 << 30, pending=1 << 30, launches=42)
+    usage = agent.user(granted).usage()
+
+    (device,) = usage["devices"]
+    assert (device["memory_used_bytes"], device["memory_limit_bytes"], device["launches"]) == (4 << 30, 10 << 30, 42)
+    (process,) = usage["processes"]
+    assert process["devices"] == [{"uuid": device["uuid"], "memory_bytes": 4 << 30, "launches": 42}]
+    assert device["memory_overhead_bytes"] == 0
+    assert usage == {
+        **agent.hub.usage(granted.claim["claim"]),
+        "time": usage["time"],
+        "enforced_by": usage["enforced_by"],
+    }
+
+
+def test_each_device_has_its_own_figures(agent: Any, attach: Ask) -> None:
+    granted = agent.claim(share="1/4", devices=2)
+    attached = attach(agent, granted)
+
+    attached.write_use(held=1 << 30, launches=1, device=0)
+    attached.write_use(held=2 << 30, launches=2, device=1)
+    first, second = agent.user(granted).usage()["devices"]
+
+    assert (first["memory_used_bytes"], first["launches"]) == (1 << 30, 1)
+    assert (second["memory_used_bytes"], second["launches"]) == (2 << 30, 2)
+    assert [first["uuid"], second["uuid"]] == [device["uuid"] for device in granted.claim["devices"]]
+
+
+def test_launches_per_second_come_from_two_readings(agent: Any, attach: Ask) -> None:
+    granted = agent.claim()
+    attached = attach(agent, granted)
+    at_rest = agent.user(granted).usage()["devices"][0]["launches_per_second"]
+
+    for step in range(1, 31):
+        attached.write_use(launches=100 * step)
+        time.sleep(0.05)
+    moving = agent.user(granted).usage()["devices"][0]["launches_per_second"]
+
+    assert at_rest == 0
+    assert 0 < moving <= 3000 / 0.2
+
+
+def test_the_figures_are_there_for_prometheus(agent: Any, attach: Ask) -> None:
+    import http.client
+    import socket
+
+    granted = agent.claim('ali"ce', share="1/4", memory="10GiB")
+    attach(agent, granted).write_use(held=1 << 30, launches=5)
+    connection = http.client.HTTPConnection("localhost", timeout=10)
+    connection.sock = socket.socket(socket.AF_UNIX)
+    connection.sock.connect(str(agent.folder / "hub.sock"))
+
+    connection.request("GET", "/metrics")
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+
+    uuid = granted.claim["devices"][0]["uuid"]
+    labels = f'claim="{granted.claim["claim"]}",hub="hub",tenant="ali\\"ce",uuid="{uuid}"'
+    assert answer.status == 200
+    assert f"jupyter_vgpu_claim_memory_used_bytes{{{labels}}} 1.073741824e+09" in text
+    assert f"jupyter_vgpu_claim_launches_total{{{labels}}} 5.0" in text
+    assert f'jupyter_vgpu_device_free_share_ratio{{uuid="{uuid}"}} 0.75' in text
