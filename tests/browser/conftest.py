@@ -26,6 +26,9 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 
+# The prompt of a cell that has run, and neither waits nor runs.
+HAS_RUN = re.compile(r"\[\d+\]:")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
@@ -109,23 +112,47 @@ class Lab:
         self.panel = page.locator("#jupyter-vgpu-panel")
         self.memory = self.panel.locator('[data-figure="memory"]')
         self.meter = self.panel.get_by_role("meter", name="Memory")
+        # JupyterLab asks a newcomer whether it may fetch news.
+        page.add_locator_handler(
+            page.get_by_role("button", name="Open privacy policy"),
+            lambda: page.get_by_role("button", name="No", exact=True).click(),
+        )
         self.launches = self.panel.locator('[data-figure="launches"]')
 
     def wait_until_ready(self) -> None:
         """Return when the notebook is open and its Jupyter kernel idle."""
         self.page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=90_000)
-        self.page.locator('.jp-NotebookPanel-toolbar [data-status="idle"]').first.wait_for(timeout=60_000)
+        self.page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=60_000)
 
     def open_panel(self) -> None:
         """Click on the panel's tab."""
         self.page.get_by_role("tab", name="GPU slice").click()
+
+    def run_all(self) -> None:
+        """Run every cell, and return when the last has run; the notebook then shows its end."""
+        self.page.get_by_role("menuitem", name="Run", exact=True).click()
+        self.page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+        last = self.page.locator(".jp-CodeCell").last
+        expect(last.locator(".jp-InputPrompt")).to_have_text(HAS_RUN, timeout=60_000)
+
+    def output_of(self, start: str) -> str:
+        """Return the output of the code cell whose output begins with `start`; scrolls to it, as far as need be."""
+        output = self.page.locator(".jp-CodeCell .jp-OutputArea").filter(has_text=re.compile(f"^{re.escape(start)}"))
+        self.page.locator(".jp-Notebook").hover()
+        for _ in range(30):
+            if output.count():
+                return output.first.inner_text()
+            # Cells out of sight are not on the page.
+            self.page.mouse.wheel(0, -300)
+            self.page.wait_for_timeout(100)
+        raise AssertionError(f"no cell's output begins with {start!r}")
 
     def run_cell(self, number: int) -> str:
         """Run a code cell, counted from 0, and return its output."""
         cell = self.page.locator(".jp-CodeCell").nth(number)
         cell.locator(".jp-InputArea-editor").click()
         self.page.keyboard.press("Control+Enter")
-        expect(cell.locator(".jp-InputPrompt")).to_have_text(re.compile(r"\[\d+\]:"), timeout=30_000)
+        expect(cell.locator(".jp-InputPrompt")).to_have_text(HAS_RUN, timeout=30_000)
         return cell.locator(".jp-OutputArea").inner_text()
 
 

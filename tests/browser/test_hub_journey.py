@@ -42,9 +42,11 @@ def test_a_student_picks_a_quarter_and_watches_it(
     expect(lab.panel).to_contain_text("1/4 GPU")
     expect(lab.memory).to_have_text("0 B of 19.8 GiB")
 
-    page.get_by_role("menuitem", name="Run", exact=True).click()
-    page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+    lab.run_all()
 
-    expect(page.locator(".jp-Notebook")).to_contain_text("CUDA_ERROR_OUT_OF_MEMORY", timeout=60_000)
-    expect(lab.launches).not_to_have_text("0")
+    expect(lab.launches).to_have_text("1,000")
     expect(lab.panel.get_by_role("row", name=re.compile("python"))).to_be_visible()
+    refused = lab.output_of("asked for")
+    assert "CUDA_ERROR_OUT_OF_MEMORY" in refused
+    assert "64 MiB: granted" in refused
+    keep_picture("panel")

@@ -35,9 +35,9 @@ check(driver.cuInit(0))
 check(driver.cuCtxSetCurrent(check(driver.cuDevicePrimaryCtxRetain(0))))
 print("ready")
 """,
-    "one = check(driver.cuMemAlloc(1 * GIB)); print('got it')",
-    "check(driver.cuMemAlloc(30 * GIB)); print('got it')",
-    "another = check(driver.cuMemAlloc(1 * GIB)); print('got it')",
+    "one = check(driver.cuMemAlloc(1 * GIB)); print('got', 'it')",
+    "check(driver.cuMemAlloc(30 * GIB)); print('got', 'it')",
+    "another = check(driver.cuMemAlloc(1 * GIB)); print('got', 'it')",
     "%load_ext jupyter_vgpu\n%vgpu",
 ]
 
