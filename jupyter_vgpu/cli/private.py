@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import signal
 import stat
 import tempfile
 import time
@@ -15,6 +16,7 @@ from pathlib import Path
 PREFIX = "jupyter-vgpu-run-"
 _LONGEST_BASE_BYTES = 60  # leaves room for the names of sockets
 _YOUNG_SECONDS = 10.0
+_ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
 def base_dir() -> Path:
@@ -27,11 +29,16 @@ def base_dir() -> Path:
 def private_dir() -> Iterator[Path]:
     """Hold a new directory that only this user may enter; it goes, with all in it, at the end."""
     prune(base_dir())
+    # A signal between making the directory and noting that it is to go would leave it.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=base_dir()))
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
         yield path
     finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         shutil.rmtree(path, ignore_errors=True)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
 
 
 def prune(base: Path) -> list[Path]:

@@ -1,0 +1,147 @@
+"""`doctor`, `devices`, `claims`, `status`, and the help."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jupyter_vgpu.client import HubClient
+from jupyter_vgpu.config import parse_profiles
+from jupyter_vgpu.model import ClaimRequest
+
+Vgpu = Callable[..., "subprocess.CompletedProcess[str]"]
+HAS_DRIVER = Path("/dev/nvidiactl").exists()
+
+NEEDED = (
+    "simulated driver library",
+    "NVML and devices",
+    "glibc",
+    "interception library",
+    "agent library",
+    "sealed pages",
+    "pidfd",
+    "device files",
+)
+
+
+def test_doctor_finds_everything_that_the_simulation_needs(vgpu: Vgpu, temporary: Path) -> None:
+    done = vgpu("doctor", "--simulate", "a100-80", "--json")
+
+    findings = {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
+    assert done.returncode == 0, done.stdout
+    assert [name for name in findings if name in NEEDED] == list(NEEDED)
+    assert {findings[name]["state"] for name in NEEDED} == {"ok"}
+    assert "Simulated" in findings["NVML and devices"]["found"]
+    assert list(temporary.iterdir()) == []
+
+
+def test_doctor_says_what_is_missing_first_with_the_fix_and_the_simulation(vgpu: Vgpu) -> None:
+    if HAS_DRIVER:
+        pytest.skip("there is a driver here")
+
+    done = vgpu("doctor")
+
+    lines = done.stdout.splitlines()
+    assert done.returncode == 1
+    assert lines[0].startswith("missing driver library: libcuda.so.1")
+    assert "install NVIDIA's driver" in lines[1]
+    assert "--simulate a100-80" in lines[1]
+    assert lines[-1] == "No slice can be had here until this is there: driver library, NVML and devices."
+
+
+def test_doctor_tells_a_missing_agent_as_a_note_with_the_fix(vgpu: Vgpu, tmp_path: Path) -> None:
+    done = vgpu("doctor", "--simulate", "a100-80", "--agent", str(tmp_path))
+
+    assert done.returncode == 0
+    assert f"note    node agent: no node agent answers at {tmp_path}/hub.sock" in done.stdout
+    assert "-> `jupyter vgpu run` brings its own; a hub needs one: `jupyter vgpu agent`" in done.stdout
+
+
+def test_doctor_sees_a_running_agent(vgpu: Vgpu, system_agent: Path) -> None:
+    done = vgpu("doctor", "--simulate", "a100-80", "--agent", str(system_agent), "--json")
+
+    (agent,) = [finding for finding in json.loads(done.stdout)["findings"] if finding["name"] == "node agent"]
+    assert str(system_agent) in agent["found"]
+
+
+def test_doctor_refuses_an_unknown_board(vgpu: Vgpu) -> None:
+    done = vgpu("doctor", "--simulate", "a1000")
+
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+
+
+def test_devices_lists_what_is_free(vgpu: Vgpu, system_agent: Path) -> None:
+    text = vgpu("devices", "--agent", str(system_agent))
+    as_json = vgpu("devices", "--agent", str(system_agent), "--json")
+
+    (device,) = json.loads(as_json.stdout)["devices"]
+    head, row = text.stdout.splitlines()
+    assert head.split()[:3] == ["#", "DEVICE", "MEMORY"]
+    assert device["uuid"] in row
+    assert "79.2 GiB" in row
+    assert "100%" in row
+
+
+def test_claims_lists_who_holds_what(vgpu: Vgpu, system_agent: Path) -> None:
+    hub = HubClient(system_agent)
+    profile = parse_profiles({"1/4 GPU": {"share": "1/4", "memory": "10GiB"}})[0]
+    granted = hub.create_claim(ClaimRequest("alice", "the-hub", 1000, profile))
+
+    text = vgpu("claims", "--agent", str(system_agent))
+    as_json = vgpu("claims", "--agent", str(system_agent), "--json")
+    hub.release_claim(granted.claim["claim"])
+
+    assert json.loads(as_json.stdout)["claims"] == [granted.claim]
+    assert "alice" in text.stdout
+    assert "10.0 GiB" in text.stdout
+    assert granted.secret not in text.stdout + as_json.stdout
+
+
+def test_status_outside_a_slice_is_the_agents(vgpu: Vgpu, system_agent: Path) -> None:
+    text = vgpu("status", "--agent", str(system_agent))
+    as_json = vgpu("status", "--agent", str(system_agent), "--json")
+
+    assert json.loads(as_json.stdout)["agent"]["simulated"] is True
+    assert "(simulated)" in text.stdout
+
+
+@pytest.mark.parametrize("verb", ["claims", "status", "devices"])
+def test_without_the_agent_that_was_named_a_listing_says_so(vgpu: Vgpu, tmp_path: Path, verb: str) -> None:
+    done = vgpu(verb, "--agent", str(tmp_path))
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"jupyter vgpu {verb}: no node agent answers at {tmp_path}/hub.sock")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("verb", ["run", "agent", "devices", "claims", "status", "doctor"])
+def test_every_verb_explains_itself(vgpu: Vgpu, verb: str) -> None:
+    overview, own = vgpu("--help"), vgpu(verb, "--help")
+
+    assert overview.returncode == own.returncode == 0
+    assert verb in overview.stdout
+    assert own.stdout.startswith(f"usage: jupyter vgpu {verb}")
+
+
+@pytest.mark.parametrize(("arguments", "word"), [((), "VERB"), (("fly",), "fly"), (("run", "--shar", "1"), "--shar")])
+def test_what_is_not_understood_is_exit_code_2(vgpu: Vgpu, arguments: tuple[str, ...], word: str) -> None:
+    done = vgpu(*arguments)
+
+    assert done.returncode == 2
+    assert word in done.stderr
+
+
+def test_the_agent_prints_a_unit_that_starts_it(vgpu: Vgpu) -> None:
+    done = vgpu("agent", "--print-unit")
+
+    assert done.returncode == 0
+    (start,) = [line for line in done.stdout.splitlines() if line.startswith("ExecStart=")]
+    program = start.removeprefix("ExecStart=").split()[0]
+    assert Path(program).exists()
+    assert start.endswith(" agent")
+    assert "@" not in start

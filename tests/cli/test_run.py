@@ -1,0 +1,359 @@
+"""`jupyter vgpu run`: the command's own result, and nothing left of the slice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_vgpu.client import HubClient
+from jupyter_vgpu.native import INTERCEPT_LIBRARY
+
+SIMULATED = ("run", "--simulate", "a100-80")
+QUARTER = (*SIMULATED, "--share", "1/4")
+Vgpu = Callable[..., "subprocess.CompletedProcess[str]"]
+Started = Callable[..., "subprocess.Popen[str]"]
+
+# Prints this process's environment, and the memory the driver tells it.
+LOOK = """
+import ctypes, json, os
+cuda = ctypes.CDLL("libcuda.so.1")
+context, free, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
+assert cuda.cuInit(0) == 0
+assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0
+assert cuda.cuCtxSetCurrent(context) == 0
+assert cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
+print(json.dumps({"total": total.value, "free": free.value, "env": dict(os.environ)}))
+"""
+
+
+def look(vgpu: Vgpu, *options: str) -> dict[str, Any]:
+    done = vgpu(*SIMULATED, *options, "--", sys.executable, "-c", LOOK)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def lines_until(process: subprocess.Popen[str], word: str) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if word in line:
+            return
+    raise AssertionError(process.communicate()[1])
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def test_the_driver_tells_the_slice_as_all_there_is(vgpu: Vgpu) -> None:
+    seen = look(vgpu, "--share", "1/4", "--memory", "10GiB")
+
+    assert seen["total"] == 10 << 30
+
+
+def test_share_alone_gives_the_same_part_of_the_memory(vgpu: Vgpu) -> None:
+    total = 81152 << 20
+
+    assert look(vgpu, "--share", "25%")["total"] == total // 4
+
+
+def test_no_limit_stands_in_the_environment(vgpu: Vgpu) -> None:
+    seen = look(vgpu, "--share", "1/4", "--memory", "10GiB", "--ceiling", "1/2")
+
+    ours = {name for name in seen["env"] if name.startswith("JUPYTER_VGPU_")} - {"JUPYTER_VGPU_TEST_RUN"}
+    assert ours == {"JUPYTER_VGPU_SOCKET", "JUPYTER_VGPU_SECRET", "JUPYTER_VGPU_API", "JUPYTER_VGPU_SIM"}
+
+
+def test_what_was_preloaded_stays_so(vgpu: Vgpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/theirs")
+
+    seen = look(vgpu, "--share", "1/4")
+
+    assert seen["env"]["LD_LIBRARY_PATH"].split(":")[1:] == ["/opt/theirs"]
+    assert seen["env"]["LD_PRELOAD"].split(":")[0] == str(INTERCEPT_LIBRARY)
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 77, 255])
+def test_the_exit_code_is_the_commands(vgpu: Vgpu, temporary: Path, code: int) -> None:
+    done = vgpu(*QUARTER, "--", "sh", "-c", f"exit {code}")
+
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV])
+def test_a_command_ended_by_a_signal_gives_128_and_its_number(vgpu: Vgpu, temporary: Path, number: int) -> None:
+    done = vgpu(*QUARTER, "--", "sh", "-c", f"kill -{int(number)} $$")
+
+    assert done.returncode == 128 + number
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        pytest.param("no-such-command-anywhere", 127, "no such command", id="none of that name"),
+        pytest.param("/no/such/file", 127, "no such command", id="no such file"),
+        pytest.param("/etc/passwd", 126, "Permission denied", id="not executable"),
+    ],
+)
+def test_a_command_that_cannot_start_is_said_as_a_shell_does(
+    vgpu: Vgpu, temporary: Path, command: str, code: int, message: str
+) -> None:
+    done = vgpu(*QUARTER, "--", command)
+
+    assert done.returncode == code
+    assert done.stderr == f"jupyter vgpu run: {command}: {message}\n"
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
+def test_signals_are_passed_on(started: Started, temporary: Path, number: int) -> None:
+    script = f"trap 'echo got; exit 5' {int(number)}; echo ready; while :; do sleep 0.05; done"
+    process = started(*QUARTER, "--", "sh", "-c", script)
+    lines_until(process, "ready")
+
+    process.send_signal(number)
+    out, _ = process.communicate(timeout=30)
+
+    assert "got" in out
+    assert process.returncode == 5
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_command_that_does_not_handle_a_signal_ends_with_it(started: Started, temporary: Path, number: int) -> None:
+    process = started(*QUARTER, "--", "sh", "-c", "echo ready; exec sleep 600")
+    lines_until(process, "ready")
+
+    process.send_signal(number)
+    process.communicate(timeout=30)
+
+    assert process.returncode == 128 + number
+    assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("after_seconds", [0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4])
+def test_a_signal_at_any_moment_leaves_nothing(started: Started, temporary: Path, after_seconds: float) -> None:
+    process = started(*QUARTER, "--", "sleep", "600")
+    time.sleep(after_seconds)
+
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+
+    assert process.returncode in (128 + signal.SIGTERM, -signal.SIGTERM)
+    assert list(temporary.iterdir()) == []
+
+
+def test_what_outlives_the_command_is_ended(vgpu: Vgpu, temporary: Path) -> None:
+    done = vgpu(*QUARTER, "--", "sh", "-c", "setsid sleep 600 >/dev/null 2>&1 & echo $!; sleep 0.2")
+
+    assert done.returncode == 0
+    assert not is_alive(int(done.stdout))
+    assert "ended 1 process that outlived the command" in done.stderr
+    assert list(temporary.iterdir()) == []
+
+
+def test_what_ignores_the_polite_end_is_killed(vgpu: Vgpu) -> None:
+    stubborn = "trap '' TERM; while :; do sleep 0.05; done"
+
+    done = vgpu(*QUARTER, "--", "sh", "-c", f'sh -c "{stubborn}" >/dev/null 2>&1 & echo $!; sleep 0.2')
+
+    assert not is_alive(int(done.stdout))
+
+
+def test_what_a_killed_run_leaves_goes_with_the_next(started: Started, vgpu: Vgpu, temporary: Path) -> None:
+    process = started(*QUARTER, "--", "sh", "-c", "echo ready; exec sleep 600")
+    lines_until(process, "ready")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    (left,) = temporary.iterdir()
+    young = vgpu(*QUARTER, "--", "true").returncode, left.exists()
+    os.utime(left, (time.time() - 60, time.time() - 60))
+
+    old = vgpu(*QUARTER, "--", "true").returncode, left.exists()
+
+    assert young == (0, True)
+    assert old == (0, False)
+
+
+def test_a_living_runs_directory_stays_however_old(started: Started, vgpu: Vgpu, temporary: Path) -> None:
+    process = started(*QUARTER, "--", "sh", "-c", "echo ready; exec sleep 600")
+    lines_until(process, "ready")
+    (folder,) = temporary.iterdir()
+    os.utime(folder, (time.time() - 3600, time.time() - 3600))
+
+    vgpu(*QUARTER, "--", "true")
+
+    assert (folder / "attach.sock").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        pytest.param([], "--share: None is not allowed; one of --profile NAME, --share PART", id="no amount"),
+        pytest.param(["--share", "0"], "--share: '0' is not allowed; a part", id="share 0"),
+        pytest.param(["--share", "1.5"], "--share: '1.5'", id="share 1.5"),
+        pytest.param(["--share", "nan"], "--share: 'nan'", id="share NaN"),
+        pytest.param(["--share", "0,5"], "--share: '0,5'", id="share 0,5"),
+        pytest.param(["--memory", "8GiBB"], "--memory: '8GiBB' is not allowed; a size", id="8GiBB"),
+        pytest.param(["--memory", "8"], "--memory: '8'", id="8 of nothing"),
+        pytest.param(["--memory", ""], "--memory: ''", id="an empty size"),
+        pytest.param(["--share", "1/4", "--ceiling", "1/8"], "--ceiling: '1/8'", id="ceiling below share"),
+        pytest.param(
+            ["--memory", "40GiB", "--ceiling", "1/8"], "ceiling of profile", id="ceiling below memory's share"
+        ),
+        pytest.param(["--profile", "1/3 GPU"], "'1/8 GPU', '1/4 GPU', '1/2 GPU', 'whole GPU' is", id="unknown profile"),
+        pytest.param(
+            ["--profile", "1/4 GPU", "--share", "1"], "--share: '1' is not allowed; it or --profile", id="both"
+        ),
+        pytest.param(["--config", "/nowhere", "--profile", "x"], "config: '/nowhere'", id="no such file"),
+    ],
+)
+def test_a_bad_value_is_one_line_and_exit_code_2(vgpu: Vgpu, temporary: Path, options: list[str], message: str) -> None:
+    done = vgpu(*SIMULATED, *options, "--", "echo", "started")
+
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("jupyter vgpu run: ")
+    assert message in done.stderr
+    assert list(temporary.iterdir()) == []
+
+
+def test_an_unknown_board_lists_the_known_ones(vgpu: Vgpu) -> None:
+    done = vgpu("run", "--simulate", "a1000", "--share", "1/4", "--", "true")
+
+    assert done.returncode == 2
+    assert "known boards are a100-40, a100-80" in done.stderr
+
+
+def test_no_command_is_a_bad_value(vgpu: Vgpu) -> None:
+    done = vgpu(*QUARTER)
+
+    assert done.returncode == 2
+    assert "a command is needed" in done.stderr
+
+
+def test_more_memory_than_the_device_has_is_refused_with_what_would_fit(vgpu: Vgpu) -> None:
+    done = vgpu(*SIMULATED, "--memory", "100GiB", "--", "echo", "started")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "the largest free slice is 79.2 GiB" in done.stderr
+
+
+@pytest.mark.parametrize(("name", "part"), [("1/4 GPU", 4), ("1/4", 4), ("1/8 GPU", 8), ("whole GPU", 1)])
+def test_profiles_by_name(vgpu: Vgpu, name: str, part: int) -> None:
+    assert look(vgpu, "--profile", name)["total"] == (81152 // part) << 20
+
+
+def test_profiles_of_ones_own(vgpu: Vgpu, tmp_path: Path) -> None:
+    path = tmp_path / "profiles.json"
+    path.write_text(json.dumps({"profiles": {"small": {"memory": "3GiB"}}}))
+
+    assert look(vgpu, "--config", str(path), "--profile", "small")["total"] == 3 << 30
+
+
+def test_a_slice_inside_a_slice_is_refused_in_words(vgpu: Vgpu) -> None:
+    inner = [sys.executable, "-m", "jupyter_vgpu.cli", *QUARTER, "--", "true"]
+
+    done = vgpu(*QUARTER, "--", *inner)
+
+    assert done.returncode == 2
+    assert "a slice inside a slice is not possible" in done.stderr
+
+
+def test_status_inside_a_slice_shows_the_slice(vgpu: Vgpu) -> None:
+    done = vgpu(*QUARTER, "--memory", "10GiB", "--", sys.executable, "-m", "jupyter_vgpu.cli", "status", "--json")
+
+    shown = json.loads(done.stdout)
+    assert shown["slice"]["devices"][0]["memory_limit_bytes"] == 10 << 30
+    assert shown["usage"]["claim"] == shown["slice"]["claim"]
+
+
+def test_without_a_driver_run_says_so_and_offers_the_simulation(vgpu: Vgpu, temporary: Path) -> None:
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("there is a driver here")
+
+    done = vgpu("run", "--share", "1/4", "--", "echo", "started")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "jupyter vgpu run --simulate a100-80" in done.stderr
+    assert list(temporary.iterdir()) == []
+
+
+def test_with_an_agent_the_slice_is_the_agents(vgpu: Vgpu, system_agent: Path, temporary: Path) -> None:
+    hub = HubClient(system_agent)
+    command = [sys.executable, "-m", "jupyter_vgpu.cli", "claims", "--json"]
+
+    done = vgpu("run", "--agent", str(system_agent), "--memory", "10GiB", "--", *command, "--agent", str(system_agent))
+
+    (claim,) = json.loads(done.stdout)["claims"]
+    assert claim["hub"] == "jupyter vgpu run"
+    assert claim["devices"][0]["memory_bytes"] == 10 << 30
+    assert hub.claims() == []
+    assert list(temporary.iterdir()) == []
+
+
+def test_an_agents_claim_goes_with_a_killed_run(started: Started, system_agent: Path) -> None:
+    hub = HubClient(system_agent)
+    process = started("run", "--agent", str(system_agent), "--share", "1/4", "--", "sh", "-c", "echo ready; sleep 600")
+    lines_until(process, "ready")
+    during = len(hub.claims())
+
+    process.kill()
+
+    deadline = time.monotonic() + 10
+    while hub.claims() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert during == 1
+    assert hub.claims() == []
+
+
+def test_an_agent_that_was_named_and_is_not_there_is_an_error(vgpu: Vgpu, tmp_path: Path) -> None:
+    done = vgpu("run", "--agent", str(tmp_path), "--share", "1/4", "--", "echo", "started")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"no node agent answers at {tmp_path}/hub.sock" in done.stderr
+
+
+def test_the_environment_names_an_agent_too(vgpu: Vgpu, system_agent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUPYTER_VGPU_AGENT", str(system_agent))
+
+    done = vgpu("run", "--share", "1/4", "--", "sh", "-c", "echo $JUPYTER_VGPU_SOCKET")
+
+    assert done.stdout.strip() == str(system_agent / "attach.sock")
+
+
+def test_options_of_the_command_are_the_commands(vgpu: Vgpu) -> None:
+    done = vgpu(*QUARTER, "--", "echo", "--help", "--", "--share", "7")
+
+    assert done.stdout == "--help -- --share 7\n"
+
+
+def test_standard_input_is_the_commands(vgpu: Vgpu) -> None:
+    assert vgpu(*QUARTER, "--", "cat", input="words").stdout == "words"
+
+
+def test_jupyter_finds_the_command() -> None:
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("jupyter")), "vgpu", "--version"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    assert done.returncode == 0
