@@ -90,7 +90,14 @@ def create_boards(path: Path | str, spec: str = DEFAULT_BOARD) -> Path:
     target = Path(path)
     boards = b"".join(_pack_board(name, number) for number, name in enumerate(names))
     header = _HEADER.pack(
-        _MAGIC, _LAYOUT, len(names), _CUDA_VERSION, 0, _DRIVER_VERSION.encode(), f"13.{_DRIVER_VERSION}".encode(), *[0] * 8
+        _MAGIC,
+        _LAYOUT,
+        len(names),
+        _CUDA_VERSION,
+        0,
+        _DRIVER_VERSION.encode(),
+        f"13.{_DRIVER_VERSION}".encode(),
+        *[0] * 8,
     )
     descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:

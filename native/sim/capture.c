@@ -13,7 +13,7 @@
 _Atomic int sim_captures;
 
 static sim_capture_t *captures;  // alive ones, under sim_lock
-static uint64_t next_capture_id = 1;
+static uint64_t       next_capture_id = 1;
 
 static pid_t this_thread(void)
 {
@@ -41,8 +41,8 @@ CUresult sim_capture_check_unsafe(void)
   pthread_mutex_lock(&sim_lock);
   for (sim_capture_t *each = captures; each != NULL; each = each->next) {
     const bool is_own = each->thread == self && each->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
-    const bool is_global = each->mode == CU_STREAM_CAPTURE_MODE_GLOBAL &&
-                           sim_thread.capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
+    const bool is_global =
+        each->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && sim_thread.capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
     if (is_own || is_global) {
       each->is_spoilt = true;
       result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -141,7 +141,7 @@ CUresult sim_capture_join(CUstream stream, sim_capture_t *capture, const CUgraph
 CUresult sim_capture_add(CUstream stream, const sim_work_t *work)
 {
   pthread_mutex_lock(&sim_lock);
-  CUresult result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  CUresult       result = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   sim_capture_t *capture = atomic_load(&stream->capture);
   if (capture != NULL && !capture->is_spoilt) {
     CUgraphNode node = sim_graph_add(capture->graph, stream->tail, stream->tail_count, work);
@@ -160,7 +160,7 @@ CUresult sim_capture_allocate(CUstream stream, CUdeviceptr *dptr, size_t bytes)
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   const sim_work_t work = {.kind = CU_GRAPH_NODE_TYPE_MEM_ALLOC, .of.address = range->start};
-  const CUresult result = sim_capture_add(stream, &work);
+  const CUresult   result = sim_capture_add(stream, &work);
   if (result == CUDA_SUCCESS) {
     *dptr = work.of.address;
   }
@@ -190,8 +190,12 @@ static CUresult begin(CUstream handle, CUgraph graph, const CUgraphNode *nodes, 
     result = CUDA_ERROR_OUT_OF_MEMORY;
   }
   if (result == CUDA_SUCCESS) {
-    *capture = (sim_capture_t){.graph = graph, .origin = stream, .mode = mode, .thread = this_thread(),
-                               .capture_id = next_capture_id++, .next = captures};
+    *capture = (sim_capture_t){.graph = graph,
+                               .origin = stream,
+                               .mode = mode,
+                               .thread = this_thread(),
+                               .capture_id = next_capture_id++,
+                               .next = captures};
     captures = capture;
     atomic_fetch_add(&sim_captures, 1);
     atomic_store(&stream->capture, capture);

@@ -7,10 +7,10 @@
 
 typedef struct sim_capture_answer_s {
   CUstreamCaptureStatus status;
-  uint64_t capture_id;
-  CUgraph graph;
-  const CUgraphNode *tail;
-  size_t tail_count;
+  uint64_t              capture_id;
+  CUgraph               graph;
+  const CUgraphNode    *tail;
+  size_t                tail_count;
 } sim_capture_answer_t;
 
 static CUresult ask(CUstream handle, sim_face_t face, sim_capture_answer_t *answer)
@@ -31,12 +31,12 @@ static CUresult ask(CUstream handle, sim_face_t face, sim_capture_answer_t *answ
   pthread_mutex_lock(&sim_lock);
   const sim_capture_t *capture = atomic_load(&stream->capture);
   if (capture != NULL) {
-    *answer = (sim_capture_answer_t){
-        .status = capture->is_spoilt ? CU_STREAM_CAPTURE_STATUS_INVALIDATED : CU_STREAM_CAPTURE_STATUS_ACTIVE,
-        .capture_id = capture->capture_id,
-        .graph = capture->graph,
-        .tail = stream->tail,
-        .tail_count = stream->tail_count};
+    *answer = (sim_capture_answer_t){.status = capture->is_spoilt ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                                                  : CU_STREAM_CAPTURE_STATUS_ACTIVE,
+                                     .capture_id = capture->capture_id,
+                                     .graph = capture->graph,
+                                     .tail = stream->tail,
+                                     .tail_count = stream->tail_count};
   }
   pthread_mutex_unlock(&sim_lock);
   return CUDA_SUCCESS;
@@ -45,7 +45,7 @@ static CUresult ask(CUstream handle, sim_face_t face, sim_capture_answer_t *answ
 static CUresult is_capturing(CUstream stream, CUstreamCaptureStatus *status, sim_face_t face)
 {
   sim_capture_answer_t answer;
-  const CUresult result = ask(stream, face, &answer);
+  const CUresult       result = ask(stream, face, &answer);
   if (status == NULL) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -60,7 +60,7 @@ static CUresult info(CUstream stream, CUstreamCaptureStatus *status, cuuint64_t 
                      const CUgraphNode **nodes, const CUgraphEdgeData **edges, size_t *count, sim_face_t face)
 {
   sim_capture_answer_t answer;
-  const CUresult result = ask(stream, face, &answer);
+  const CUresult       result = ask(stream, face, &answer);
   if (result != CUDA_SUCCESS || status == NULL) {
     return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
   }

@@ -8,9 +8,9 @@
 _Thread_local sim_thread_t sim_thread __attribute__((tls_model("initial-exec")));
 
 static struct {
-  CUcontext primary[SIM_MAX_BOARDS];
+  CUcontext    primary[SIM_MAX_BOARDS];
   unsigned int primary_flags[SIM_MAX_BOARDS];
-  uint64_t next_id;
+  uint64_t     next_id;
 } contexts;
 
 static const size_t default_limits[SIM_LIMITS] = {1024, 1048576, 8388608, 2, 2048, 64, 0, 0, 0, 0};

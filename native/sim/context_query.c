@@ -4,7 +4,7 @@
 
 SIM_API CUresult cuCtxGetDevice(CUdevice *device)
 {
-  CUcontext context;
+  CUcontext      context;
   const CUresult result = sim_current(&context);
   if (result == CUDA_SUCCESS && device != NULL) {
     *device = context->device;
@@ -25,7 +25,7 @@ static CUresult named_or_current(CUcontext context, CUcontext *found)
 
 SIM_API CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext context)
 {
-  CUcontext found;
+  CUcontext      found;
   const CUresult result = named_or_current(context, &found);
   if (result == CUDA_SUCCESS && device != NULL) {
     *device = found->device;
@@ -35,7 +35,7 @@ SIM_API CUresult cuCtxGetDevice_v2(CUdevice *device, CUcontext context)
 
 SIM_API CUresult cuCtxGetFlags(unsigned int *flags)
 {
-  CUcontext context;
+  CUcontext      context;
   const CUresult result = sim_current(&context);
   if (result == CUDA_SUCCESS && flags != NULL) {
     *flags = context->flags;
@@ -45,7 +45,7 @@ SIM_API CUresult cuCtxGetFlags(unsigned int *flags)
 
 SIM_API CUresult cuCtxSetFlags(unsigned int flags)
 {
-  CUcontext context;
+  CUcontext      context;
   const CUresult result = sim_current(&context);
   if (result == CUDA_SUCCESS) {
     context->flags = flags;
@@ -55,7 +55,7 @@ SIM_API CUresult cuCtxSetFlags(unsigned int flags)
 
 SIM_API CUresult cuCtxGetId(CUcontext context, unsigned long long *id)
 {
-  CUcontext found;
+  CUcontext      found;
   const CUresult result = named_or_current(context, &found);
   if (result == CUDA_SUCCESS && id != NULL) {
     *id = found->context_id;
@@ -65,7 +65,7 @@ SIM_API CUresult cuCtxGetId(CUcontext context, unsigned long long *id)
 
 SIM_API CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version)
 {
-  CUcontext found;
+  CUcontext      found;
   const CUresult result = named_or_current(context, &found);
   if (result == CUDA_SUCCESS && version != NULL) {
     *version = found->api_version;
@@ -75,7 +75,7 @@ SIM_API CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version)
 
 SIM_API CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
 {
-  CUcontext context;
+  CUcontext      context;
   const CUresult result = sim_current(&context);
   if (result != CUDA_SUCCESS) {
     return result;
@@ -92,7 +92,7 @@ SIM_API CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
 
 SIM_API CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {
-  CUcontext context;
+  CUcontext      context;
   const CUresult result = sim_current(&context);
   if (result != CUDA_SUCCESS) {
     return result;
@@ -106,7 +106,7 @@ SIM_API CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 
 SIM_API CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 {
-  CUcontext context;
+  CUcontext      context;
   const CUresult result = sim_current(&context);
   if (result == CUDA_SUCCESS && least != NULL) {
     *least = 0;
@@ -119,7 +119,7 @@ SIM_API CUresult cuCtxGetStreamPriorityRange(int *least, int *greatest)
 
 SIM_API CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
 {
-  CUcontext context;
+  CUcontext      context;
   const CUresult result = sim_current(&context);
   if (result == CUDA_SUCCESS && config != NULL) {
     *config = CU_FUNC_CACHE_PREFER_NONE;
@@ -136,7 +136,7 @@ SIM_API CUresult cuCtxSetCacheConfig(CUfunc_cache config)
 
 SIM_API CUresult cuCtxGetSharedMemConfig(CUsharedconfig *config)
 {
-  CUcontext context;
+  CUcontext      context;
   const CUresult result = sim_current(&context);
   if (result == CUDA_SUCCESS && config != NULL) {
     *config = CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE;
@@ -159,7 +159,7 @@ SIM_API CUresult cuCtxResetPersistingL2Cache(void)
 
 SIM_API CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 {
-  CUcontext context;
+  CUcontext      context;
   const CUresult result = sim_current(&context);
   if (result != CUDA_SUCCESS) {
     return result;
@@ -181,7 +181,7 @@ SIM_API CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
 
 SIM_API CUresult cuCtxDisablePeerAccess(CUcontext peer)
 {
-  CUcontext context;
+  CUcontext      context;
   const CUresult result = sim_current(&context);
   if (result != CUDA_SUCCESS) {
     return result;
@@ -224,14 +224,14 @@ static CUresult synchronize(CUcontext context)
 
 SIM_API CUresult cuCtxSynchronize(void)
 {
-  CUcontext context;
+  CUcontext      context;
   const CUresult result = sim_current(&context);
   return result == CUDA_SUCCESS ? synchronize(context) : result;
 }
 
 SIM_API CUresult cuCtxSynchronize_v2(CUcontext context)
 {
-  CUcontext found;
+  CUcontext      found;
   const CUresult result = named_or_current(context, &found);
   return result == CUDA_SUCCESS ? synchronize(found) : result;
 }

@@ -26,7 +26,7 @@ bool sim_is_reachable(CUdeviceptr start, size_t bytes)
 
 // One end of a three-dimensional copy.
 typedef struct sim_end_s {
-  char *base;
+  char  *base;
   size_t pitch, height;
 } sim_end_t;
 
@@ -54,8 +54,8 @@ CUresult sim_copy_run(const CUDA_MEMCPY3D *copy)
   const size_t extent[3] = {copy->WidthInBytes, copy->Height, copy->Depth};
   const size_t from[3] = {copy->srcXInBytes, copy->srcY, copy->srcZ};
   const size_t to[3] = {copy->dstXInBytes, copy->dstY, copy->dstZ};
-  sim_end_t source;
-  sim_end_t target;
+  sim_end_t    source;
+  sim_end_t    target;
   if (extent[0] == 0 || extent[1] == 0 || extent[2] == 0) {
     return CUDA_SUCCESS;
   }
@@ -67,8 +67,8 @@ CUresult sim_copy_run(const CUDA_MEMCPY3D *copy)
   }
   for (size_t z = 0; z < extent[2]; z++) {
     for (size_t y = 0; y < extent[1]; y++) {
-      memmove(target.base + (z * target.height + y) * target.pitch, source.base + (z * source.height + y) * source.pitch,
-              extent[0]);
+      memmove(target.base + (z * target.height + y) * target.pitch,
+              source.base + (z * source.height + y) * source.pitch, extent[0]);
     }
   }
   return CUDA_SUCCESS;
@@ -78,7 +78,7 @@ CUresult sim_copy_run(const CUDA_MEMCPY3D *copy)
 
 static CUresult copy_async(const CUDA_MEMCPY3D *copy, CUstream handle, sim_face_t face)
 {
-  CUstream stream;
+  CUstream       stream;
   const CUresult result = sim_stream_of(handle, face, &stream);
   if (result != CUDA_SUCCESS || copy == NULL) {
     return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
@@ -107,10 +107,15 @@ static CUresult copy_now(const CUDA_MEMCPY3D *copy, sim_face_t face)
 
 static CUDA_MEMCPY3D linear(CUmemorytype to, uintptr_t destination, CUmemorytype from, uintptr_t source, size_t bytes)
 {
-  return (CUDA_MEMCPY3D){
-      .srcMemoryType = from, .srcHost = (const void *)source, .srcDevice = source,
-      .dstMemoryType = to, .dstHost = (void *)destination, .dstDevice = destination,
-      .WidthInBytes = bytes, .Height = 1, .Depth = 1};
+  return (CUDA_MEMCPY3D){.srcMemoryType = from,
+                         .srcHost = (const void *)source,
+                         .srcDevice = source,
+                         .dstMemoryType = to,
+                         .dstHost = (void *)destination,
+                         .dstDevice = destination,
+                         .WidthInBytes = bytes,
+                         .Height = 1,
+                         .Depth = 1};
 }
 
 #define HOST CU_MEMORYTYPE_HOST
@@ -157,12 +162,23 @@ SIM_TWINS(cuMemcpyPeerAsync, ptsz,
 
 static CUDA_MEMCPY3D solid(const CUDA_MEMCPY2D *flat)
 {
-  return (CUDA_MEMCPY3D){
-      .srcXInBytes = flat->srcXInBytes, .srcY = flat->srcY, .srcMemoryType = flat->srcMemoryType,
-      .srcHost = flat->srcHost, .srcDevice = flat->srcDevice, .srcArray = flat->srcArray, .srcPitch = flat->srcPitch,
-      .dstXInBytes = flat->dstXInBytes, .dstY = flat->dstY, .dstMemoryType = flat->dstMemoryType,
-      .dstHost = flat->dstHost, .dstDevice = flat->dstDevice, .dstArray = flat->dstArray, .dstPitch = flat->dstPitch,
-      .WidthInBytes = flat->WidthInBytes, .Height = flat->Height, .Depth = 1};
+  return (CUDA_MEMCPY3D){.srcXInBytes = flat->srcXInBytes,
+                         .srcY = flat->srcY,
+                         .srcMemoryType = flat->srcMemoryType,
+                         .srcHost = flat->srcHost,
+                         .srcDevice = flat->srcDevice,
+                         .srcArray = flat->srcArray,
+                         .srcPitch = flat->srcPitch,
+                         .dstXInBytes = flat->dstXInBytes,
+                         .dstY = flat->dstY,
+                         .dstMemoryType = flat->dstMemoryType,
+                         .dstHost = flat->dstHost,
+                         .dstDevice = flat->dstDevice,
+                         .dstArray = flat->dstArray,
+                         .dstPitch = flat->dstPitch,
+                         .WidthInBytes = flat->WidthInBytes,
+                         .Height = flat->Height,
+                         .Depth = 1};
 }
 
 static CUresult flat_now(const CUDA_MEMCPY2D *flat, sim_face_t face)

@@ -16,25 +16,25 @@
 #include <cuda.h>
 #else
 
-typedef int CUdevice;
+typedef int                CUdevice;
 typedef unsigned long long CUdeviceptr;
-typedef unsigned int CUdeviceptr_v1;
-typedef uint32_t cuuint32_t;
-typedef uint64_t cuuint64_t;
+typedef unsigned int       CUdeviceptr_v1;
+typedef uint32_t           cuuint32_t;
+typedef uint64_t           cuuint64_t;
 
-typedef struct CUctx_st *CUcontext;
-typedef struct CUmod_st *CUmodule;
-typedef struct CUfunc_st *CUfunction;
-typedef struct CUlib_st *CUlibrary;
-typedef struct CUkern_st *CUkernel;
-typedef struct CUstream_st *CUstream;
-typedef struct CUevent_st *CUevent;
-typedef struct CUarray_st *CUarray;
-typedef struct CUgraph_st *CUgraph;
-typedef struct CUgraphNode_st *CUgraphNode;
-typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUctx_st           *CUcontext;
+typedef struct CUmod_st           *CUmodule;
+typedef struct CUfunc_st          *CUfunction;
+typedef struct CUlib_st           *CUlibrary;
+typedef struct CUkern_st          *CUkernel;
+typedef struct CUstream_st        *CUstream;
+typedef struct CUevent_st         *CUevent;
+typedef struct CUarray_st         *CUarray;
+typedef struct CUgraph_st         *CUgraph;
+typedef struct CUgraphNode_st     *CUgraphNode;
+typedef struct CUgraphExec_st     *CUgraphExec;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
-typedef unsigned long long CUmemGenericAllocationHandle;
+typedef unsigned long long         CUmemGenericAllocationHandle;
 
 typedef void (*CUhostFn)(void *user_data);
 typedef size_t (*CUoccupancyB2DSize)(int block_size);
@@ -113,7 +113,7 @@ typedef enum CUlibraryOption_enum { CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_
 typedef enum CUmoduleLoadingMode_enum { CU_MODULE_EAGER_LOADING = 1, CU_MODULE_LAZY_LOADING = 2 } CUmoduleLoadingMode;
 typedef enum CUdevice_P2PAttribute_enum { CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK = 1 } CUdevice_P2PAttribute;
 
-typedef struct CUctxCreateParams_st CUctxCreateParams;
+typedef struct CUctxCreateParams_st   CUctxCreateParams;
 typedef struct CUexecAffinityParam_st CUexecAffinityParam;
 
 typedef enum CUmemorytype_enum {
@@ -124,37 +124,37 @@ typedef enum CUmemorytype_enum {
 } CUmemorytype;
 
 typedef struct CUDA_MEMCPY2D_st {
-  size_t srcXInBytes, srcY;
+  size_t       srcXInBytes, srcY;
   CUmemorytype srcMemoryType;
-  const void *srcHost;
-  CUdeviceptr srcDevice;
-  CUarray srcArray;
-  size_t srcPitch;
-  size_t dstXInBytes, dstY;
+  const void  *srcHost;
+  CUdeviceptr  srcDevice;
+  CUarray      srcArray;
+  size_t       srcPitch;
+  size_t       dstXInBytes, dstY;
   CUmemorytype dstMemoryType;
-  void *dstHost;
-  CUdeviceptr dstDevice;
-  CUarray dstArray;
-  size_t dstPitch;
-  size_t WidthInBytes, Height;
+  void        *dstHost;
+  CUdeviceptr  dstDevice;
+  CUarray      dstArray;
+  size_t       dstPitch;
+  size_t       WidthInBytes, Height;
 } CUDA_MEMCPY2D;
 
 typedef struct CUDA_MEMCPY3D_st {
-  size_t srcXInBytes, srcY, srcZ, srcLOD;
+  size_t       srcXInBytes, srcY, srcZ, srcLOD;
   CUmemorytype srcMemoryType;
-  const void *srcHost;
-  CUdeviceptr srcDevice;
-  CUarray srcArray;
-  void *reserved0;
-  size_t srcPitch, srcHeight;
-  size_t dstXInBytes, dstY, dstZ, dstLOD;
+  const void  *srcHost;
+  CUdeviceptr  srcDevice;
+  CUarray      srcArray;
+  void        *reserved0;
+  size_t       srcPitch, srcHeight;
+  size_t       dstXInBytes, dstY, dstZ, dstLOD;
   CUmemorytype dstMemoryType;
-  void *dstHost;
-  CUdeviceptr dstDevice;
-  CUarray dstArray;
-  void *reserved1;
-  size_t dstPitch, dstHeight;
-  size_t WidthInBytes, Height, Depth;
+  void        *dstHost;
+  CUdeviceptr  dstDevice;
+  CUarray      dstArray;
+  void        *reserved1;
+  size_t       dstPitch, dstHeight;
+  size_t       WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
 
 typedef enum CUmemLocationType_enum {
@@ -166,7 +166,7 @@ typedef enum CUmemLocationType_enum {
 } CUmemLocationType;
 typedef struct CUmemLocation_st {
   CUmemLocationType type;
-  int id;
+  int               id;
 } CUmemLocation;
 typedef enum CUmemAllocationType_enum {
   CU_MEM_ALLOCATION_TYPE_PINNED = 1,
@@ -186,28 +186,28 @@ typedef enum CUmemAllocationGranularity_flags_enum {
   CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1
 } CUmemAllocationGranularity_flags;
 typedef struct CUmemAccessDesc_st {
-  CUmemLocation location;
+  CUmemLocation     location;
   CUmemAccess_flags flags;
 } CUmemAccessDesc;
 typedef struct CUmemPoolProps_st {
-  CUmemAllocationType allocType;
+  CUmemAllocationType       allocType;
   CUmemAllocationHandleType handleTypes;
-  CUmemLocation location;
-  void *win32SecurityAttributes;
-  size_t maxSize;
-  unsigned short usage;
-  unsigned char reserved[54];
+  CUmemLocation             location;
+  void                     *win32SecurityAttributes;
+  size_t                    maxSize;
+  unsigned short            usage;
+  unsigned char             reserved[54];
 } CUmemPoolProps;
 typedef struct CUmemAllocationProp_st {
-  CUmemAllocationType type;
+  CUmemAllocationType       type;
   CUmemAllocationHandleType requestedHandleTypes;
-  CUmemLocation location;
-  void *win32HandleMetaData;
+  CUmemLocation             location;
+  void                     *win32HandleMetaData;
   struct {
-    unsigned char compressionType;
-    unsigned char gpuDirectRDMACapable;
+    unsigned char  compressionType;
+    unsigned char  gpuDirectRDMACapable;
     unsigned short usage;
-    unsigned char reserved[4];
+    unsigned char  reserved[4];
   } allocFlags;
 } CUmemAllocationProp;
 typedef enum CUmemPool_attribute_enum {
@@ -262,25 +262,28 @@ typedef enum CUstreamCaptureStatus_enum {
   CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2
 } CUstreamCaptureStatus;
 typedef void (*CUstreamCallback)(CUstream stream, CUresult status, void *user_data);
-typedef enum CUlaunchAttributeID_enum { CU_LAUNCH_ATTRIBUTE_IGNORE = 0, CU_LAUNCH_ATTRIBUTE_PRIORITY = 8 } CUlaunchAttributeID;
+typedef enum CUlaunchAttributeID_enum {
+  CU_LAUNCH_ATTRIBUTE_IGNORE = 0,
+  CU_LAUNCH_ATTRIBUTE_PRIORITY = 8
+} CUlaunchAttributeID;
 typedef union CUlaunchAttributeValue_union {
   char pad[64];
-  int priority;
+  int  priority;
 } CUlaunchAttributeValue;
 typedef struct CUlaunchAttribute_st {
-  CUlaunchAttributeID id;
-  char pad[4];
+  CUlaunchAttributeID    id;
+  char                   pad[4];
   CUlaunchAttributeValue value;
 } CUlaunchAttribute;
-typedef CUlaunchAttributeID CUstreamAttrID;
+typedef CUlaunchAttributeID    CUstreamAttrID;
 typedef CUlaunchAttributeValue CUstreamAttrValue;
 typedef struct CUlaunchConfig_st {
-  unsigned int gridDimX, gridDimY, gridDimZ;
-  unsigned int blockDimX, blockDimY, blockDimZ;
-  unsigned int sharedMemBytes;
-  CUstream hStream;
+  unsigned int       gridDimX, gridDimY, gridDimZ;
+  unsigned int       blockDimX, blockDimY, blockDimZ;
+  unsigned int       sharedMemBytes;
+  CUstream           hStream;
   CUlaunchAttribute *attrs;
-  unsigned int numAttrs;
+  unsigned int       numAttrs;
 } CUlaunchConfig;
 
 typedef struct CUgraphEdgeData_st {
@@ -301,38 +304,38 @@ typedef enum CUgraphNodeType_enum {
 } CUgraphNodeType;
 typedef enum CUgraphInstantiateResult_enum { CUDA_GRAPH_INSTANTIATE_SUCCESS = 0 } CUgraphInstantiateResult;
 typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st {
-  cuuint64_t flags;
-  CUstream hUploadStream;
-  CUgraphNode hErrNode_out;
+  cuuint64_t               flags;
+  CUstream                 hUploadStream;
+  CUgraphNode              hErrNode_out;
   CUgraphInstantiateResult result_out;
 } CUDA_GRAPH_INSTANTIATE_PARAMS;
 typedef struct CUDA_KERNEL_NODE_PARAMS_v2_st {
-  CUfunction func;
+  CUfunction   func;
   unsigned int gridDimX, gridDimY, gridDimZ;
   unsigned int blockDimX, blockDimY, blockDimZ;
   unsigned int sharedMemBytes;
-  void **kernelParams;
-  void **extra;
-  CUkernel kern;
-  CUcontext ctx;
+  void       **kernelParams;
+  void       **extra;
+  CUkernel     kern;
+  CUcontext    ctx;
 } CUDA_KERNEL_NODE_PARAMS_v2;
 typedef struct CUDA_MEMSET_NODE_PARAMS_st {
-  CUdeviceptr dst;
-  size_t pitch;
+  CUdeviceptr  dst;
+  size_t       pitch;
   unsigned int value;
   unsigned int elementSize;
-  size_t width, height;
+  size_t       width, height;
 } CUDA_MEMSET_NODE_PARAMS;
 typedef struct CUDA_HOST_NODE_PARAMS_st {
   CUhostFn fn;
-  void *userData;
+  void    *userData;
 } CUDA_HOST_NODE_PARAMS;
 typedef struct CUDA_MEM_ALLOC_NODE_PARAMS_v1_st {
-  CUmemPoolProps poolProps;
+  CUmemPoolProps         poolProps;
   const CUmemAccessDesc *accessDescs;
-  size_t accessDescCount;
-  size_t bytesize;
-  CUdeviceptr dptr;
+  size_t                 accessDescCount;
+  size_t                 bytesize;
+  CUdeviceptr            dptr;
 } CUDA_MEM_ALLOC_NODE_PARAMS;
 typedef enum CUgraphExecUpdateResult_enum {
   CU_GRAPH_EXEC_UPDATE_SUCCESS = 0,
@@ -340,7 +343,7 @@ typedef enum CUgraphExecUpdateResult_enum {
 } CUgraphExecUpdateResult;
 typedef struct CUgraphExecUpdateResultInfo_st {
   CUgraphExecUpdateResult result;
-  CUgraphNode errorNode, errorFromNode;
+  CUgraphNode             errorNode, errorFromNode;
 } CUgraphExecUpdateResultInfo;
 
 #endif  // JVGPU_SIM_CHECK_HEADERS

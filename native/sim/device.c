@@ -80,7 +80,7 @@ SIM_API CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 
 SIM_API CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice device)
 {
-  size_t total = 0;
+  size_t         total = 0;
   const CUresult result = cuDeviceTotalMem_v2(&total, device);
   if (result == CUDA_SUCCESS && bytes != NULL) {
     *bytes = total > UINT32_MAX ? UINT32_MAX : (unsigned int)total;
@@ -182,7 +182,7 @@ SIM_API CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attri
                                          CUdevice destination)
 {
   enum { PERFORMANCE_RANK = 1, ACCESS_SUPPORTED = 2, NATIVE_ATOMIC = 3, CUDA_ARRAY = 4 };
-  int can_access = 0;
+  int            can_access = 0;
   const CUresult result = cuDeviceCanAccessPeer(&can_access, source, destination);
   if (result != CUDA_SUCCESS) {
     return result;

@@ -35,25 +35,26 @@ static int per_board(int attribute, const sim_board_t *board)
 static int same_everywhere(int attribute)
 {
   static const int values[CU_DEVICE_ATTRIBUTE_MAX] = {
-      [1] = 1024, [2] = 1024, [3] = 1024, [4] = 64,           // threads per block, block dimensions
-      [5] = 2147483647, [6] = 65535, [7] = 65535,             // grid dimensions
-      [8] = 49152, [9] = 65536, [10] = 32, [11] = 2147483647, // shared, constant, warp, pitch
-      [12] = 65536, [14] = 512, [15] = 1, [19] = 1,           // registers, alignment, overlap, mapped host memory
-      [21] = 131072, [22] = 131072, [23] = 65536, [24] = 16384, [25] = 16384, [26] = 16384,
-      [27] = 32768, [28] = 32768, [29] = 2048, [30] = 512,
-      [31] = 1, [32] = 1, [40] = 3, [41] = 1,                 // concurrent launches, ECC, copy engines, one address space
-      [42] = 32768, [43] = 2048, [44] = 1, [45] = 32768, [46] = 32768, [47] = 8192, [48] = 8192, [49] = 32768,
-      [51] = 32, [52] = 32768, [53] = 32768, [54] = 2046,
-      [55] = 32768, [56] = 131072, [57] = 65536, [58] = 16384, [59] = 16384, [60] = 16384,
-      [61] = 32768, [62] = 2048, [63] = 32768, [64] = 32768, [65] = 2048, [66] = 32768, [67] = 32768, [68] = 2046,
-      [69] = 268435456, [70] = 131072, [71] = 65000, [72] = 2097120, [73] = 32768, [74] = 32768, [77] = 32768,
-      [78] = 1, [79] = 1, [80] = 1, [82] = 65536, [83] = 1,   // priorities, L1, registers per SM, managed memory
-      [87] = 2, [89] = 1, [90] = 1, [91] = 1,                 // fp32:fp64, concurrent managed access, preemption
-      [95] = 1, [99] = 1,                                     // cooperative launch, host registration
-      [102] = 1, [103] = 1,                                   // VMM, handles as descriptors
-      [109] = 134213632, [115] = 1, [119] = 1,                // access window, memory pools and their handle type
-      [126] = 4, [129] = 1,                                   // memory sync domains, unified function pointers
-      [131] = -1, [134] = -1,                                 // NUMA nodes: none
+      [1] = 1024,        [2] = 1024,    [3] = 1024,       [4] = 64,           // threads per block, block dimensions
+      [5] = 2147483647,  [6] = 65535,   [7] = 65535,             // grid dimensions
+      [8] = 49152,       [9] = 65536,   [10] = 32,        [11] = 2147483647, // shared, constant, warp, pitch
+      [12] = 65536,      [14] = 512,    [15] = 1,         [19] = 1,  // registers, alignment, overlap, mapped host memory
+      [21] = 131072,     [22] = 131072, [23] = 65536,     [24] = 16384,      [25] = 16384, [26] = 16384,
+      [27] = 32768,      [28] = 32768,  [29] = 2048,      [30] = 512,        [31] = 1,     [32] = 1,
+      [40] = 3,          [41] = 1,  // concurrent launches, ECC, copy engines, one address space
+      [42] = 32768,      [43] = 2048,   [44] = 1,         [45] = 32768,      [46] = 32768, [47] = 8192,
+      [48] = 8192,       [49] = 32768,  [51] = 32,        [52] = 32768,      [53] = 32768, [54] = 2046,
+      [55] = 32768,      [56] = 131072, [57] = 65536,     [58] = 16384,      [59] = 16384, [60] = 16384,
+      [61] = 32768,      [62] = 2048,   [63] = 32768,     [64] = 32768,      [65] = 2048,  [66] = 32768,
+      [67] = 32768,      [68] = 2046,   [69] = 268435456, [70] = 131072,     [71] = 65000, [72] = 2097120,
+      [73] = 32768,      [74] = 32768,  [77] = 32768,     [78] = 1,          [79] = 1,     [80] = 1,
+      [82] = 65536,      [83] = 1,  // priorities, L1, registers per SM, managed memory
+      [87] = 2,          [89] = 1,      [90] = 1,         [91] = 1,  // fp32:fp64, concurrent managed access, preemption
+      [95] = 1,          [99] = 1,  // cooperative launch, host registration
+      [102] = 1,         [103] = 1,  // VMM, handles as descriptors
+      [109] = 134213632, [115] = 1,     [119] = 1,  // access window, memory pools and their handle type
+      [126] = 4,         [129] = 1,  // memory sync domains, unified function pointers
+      [131] = -1,        [134] = -1,  // NUMA nodes: none
   };
   return values[attribute];
 }

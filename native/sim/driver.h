@@ -23,12 +23,12 @@
 
 typedef struct sim_process_s {
   sim_shared_t *shared;
-  sim_slot_t *slot;
-  int device_count;                      // visible ones
-  uint32_t board_of[SIM_MAX_BOARDS];     // CUDA ordinal -> board
+  sim_slot_t   *slot;
+  int           device_count;                      // visible ones
+  uint32_t      board_of[SIM_MAX_BOARDS];     // CUDA ordinal -> board
 } sim_process_t;
 
-extern sim_process_t sim_process;
+extern sim_process_t   sim_process;
 extern pthread_mutex_t sim_lock;
 
 // returns: CUDA_SUCCESS, or what a call answers before cuInit, in a forked child, or after the process's end began
@@ -59,34 +59,42 @@ typedef struct sim_capture_s sim_capture_t;
 #define SIM_STREAM_NON_BLOCKING 1u
 
 struct CUstream_st {
-  uint32_t magic;
-  uint32_t flags;
-  int priority;
-  bool is_legacy;
-  bool is_internal;  // legacy or per-thread: not for cuStreamDestroy
-  CUcontext context;
-  sim_use_t *use;                     // where its work is counted
-  uint64_t stream_id;
-  _Atomic uint64_t until_ns;          // when the work submitted so far is done
-  _Atomic uint64_t unblocked_ns;      // last moment the host found room in the queue
-  _Atomic uint64_t host_issued;       // host functions submitted
-  _Atomic uint64_t host_done;
+  uint32_t                 magic;
+  uint32_t                 flags;
+  int                      priority;
+  bool                     is_legacy;
+  bool                     is_internal;  // legacy or per-thread: not for cuStreamDestroy
+  CUcontext                context;
+  sim_use_t               *use;                     // where its work is counted
+  uint64_t                 stream_id;
+  _Atomic uint64_t         until_ns;          // when the work submitted so far is done
+  _Atomic uint64_t         unblocked_ns;      // last moment the host found room in the queue
+  _Atomic uint64_t         host_issued;       // host functions submitted
+  _Atomic uint64_t         host_done;
   _Atomic(sim_capture_t *) capture;
-  CUgraphNode *tail;                  // under capture: what the next node depends on
-  size_t tail_count;
-  pid_t thread;                       // owner of a per-thread stream
-  struct CUstream_st *next;
+  CUgraphNode             *tail;                  // under capture: what the next node depends on
+  size_t                   tail_count;
+  pid_t                    thread;                       // owner of a per-thread stream
+  struct CUstream_st      *next;
 };
 
 // Which default stream a NULL handle means: the caller of a `_ptsz` or `_ptds` twin gets the thread's own.
 typedef enum { SIM_LEGACY, SIM_PER_THREAD } sim_face_t;
 
 // A stream-taking call and its per-thread twin. `expression` sees the parameters and `face`.
-#define SIM_TWINS(name, suffix, params, expression)                                              \
-  SIM_API CUresult name params;                                                                  \
-  SIM_API CUresult name##_##suffix params;                                                       \
-  SIM_API CUresult name params { const sim_face_t face = SIM_LEGACY; return (expression); }      \
-  SIM_API CUresult name##_##suffix params { const sim_face_t face = SIM_PER_THREAD; return (expression); }
+#define SIM_TWINS(name, suffix, params, expression) \
+  SIM_API CUresult name params;                     \
+  SIM_API CUresult name##_##suffix params;          \
+  SIM_API CUresult name            params           \
+  {                                                 \
+    const sim_face_t face = SIM_LEGACY;             \
+    return (expression);                            \
+  }                                                 \
+  SIM_API CUresult name##_##suffix params           \
+  {                                                 \
+    const sim_face_t face = SIM_PER_THREAD;         \
+    return (expression);                            \
+  }
 
 // returns: CUDA_SUCCESS and the stream, or why the handle cannot be used
 CUresult sim_stream_of(CUstream handle, sim_face_t face, CUstream *stream);
@@ -112,31 +120,31 @@ void sim_sleep_until(uint64_t deadline_ns);
 #define SIM_LIMITS 10
 
 struct CUctx_st {
-  uint32_t magic;
-  uint32_t flags;
-  CUdevice device;
-  unsigned int api_version;
-  bool is_primary;
-  int references;
-  uint64_t context_id;
-  uint64_t charged_bytes;
-  CUstream legacy;
-  CUstream streams;                    // all others, per-thread ones included
-  _Atomic uint64_t blocking_until_ns;  // latest end of work on blocking streams: the legacy stream waits for it
+  uint32_t            magic;
+  uint32_t            flags;
+  CUdevice            device;
+  unsigned int        api_version;
+  bool                is_primary;
+  int                 references;
+  uint64_t            context_id;
+  uint64_t            charged_bytes;
+  CUstream            legacy;
+  CUstream            streams;                    // all others, per-thread ones included
+  _Atomic uint64_t    blocking_until_ns;  // latest end of work on blocking streams: the legacy stream waits for it
   struct sim_range_s *ranges;
-  struct CUctx_st *next;
-  unsigned int peers;                  // devices whose memory was opened by cuCtxEnablePeerAccess
-  size_t limits[SIM_LIMITS];
+  struct CUctx_st    *next;
+  unsigned int        peers;                  // devices whose memory was opened by cuCtxEnablePeerAccess
+  size_t              limits[SIM_LIMITS];
 };
 
 #define SIM_STACK_DEPTH 32
 
 typedef struct sim_thread_s {
-  int depth;
+  int                 depth;
   CUstreamCaptureMode capture_mode;
-  int local_captures;       // captures this thread began and which are not relaxed
-  CUstream own_stream;      // last per-thread stream used
-  CUcontext stack[SIM_STACK_DEPTH];
+  int                 local_captures;       // captures this thread began and which are not relaxed
+  CUstream            own_stream;      // last per-thread stream used
+  CUcontext           stack[SIM_STACK_DEPTH];
 } sim_thread_t;
 
 extern _Thread_local sim_thread_t sim_thread __attribute__((tls_model("initial-exec")));
@@ -162,23 +170,23 @@ typedef enum {
 } sim_range_kind_t;
 
 typedef struct sim_range_s {
-  uintptr_t start;
-  size_t bytes;         // as asked for
-  size_t block_bytes;   // as taken
-  sim_range_kind_t kind;
-  CUdevice device;
-  CUcontext context;    // NULL: belongs to the device
-  unsigned int flags;
-  uint64_t buffer_id;
-  struct sim_chunk_s *chunk;   // small allocations share one
-  CUmemoryPool pool;
+  uintptr_t              start;
+  size_t                 bytes;         // as asked for
+  size_t                 block_bytes;   // as taken
+  sim_range_kind_t       kind;
+  CUdevice               device;
+  CUcontext              context;    // NULL: belongs to the device
+  unsigned int           flags;
+  uint64_t               buffer_id;
+  struct sim_chunk_s    *chunk;   // small allocations share one
+  CUmemoryPool           pool;
   struct sim_physical_s *physical;
-  uint32_t nodes;       // graph memory: allocation nodes that mean it
-  bool is_live;         // graph memory: between its allocation and its free
-  bool is_charged;      // graph memory: taken from the board
-  CUmemAccess_flags access;
-  struct sim_range_s *next;    // of the same context
-  struct sim_range_s *previous;
+  uint32_t               nodes;       // graph memory: allocation nodes that mean it
+  bool                   is_live;         // graph memory: between its allocation and its free
+  bool                   is_charged;      // graph memory: taken from the board
+  CUmemAccess_flags      access;
+  struct sim_range_s    *next;    // of the same context
+  struct sim_range_s    *previous;
 } sim_range_t;
 
 // pre of all: sim_lock held. `sim_range_find` takes any address inside the range.
@@ -217,23 +225,23 @@ CUresult sim_pool_free(sim_range_t *range);
 // ---- work: what can be queued, captured, or stand in a graph (work.c)
 
 typedef struct sim_kernel_work_s {
-  CUfunction function;
+  CUfunction   function;
   unsigned int grid[3];
   unsigned int block[3];
   unsigned int shared_bytes;
-  void **params;  // in a node: one block, owned by the node
+  void       **params;  // in a node: one block, owned by the node
 } sim_kernel_work_t;
 
 typedef struct sim_work_s {
   CUgraphNodeType kind;
   union {
-    sim_kernel_work_t kernel;
-    CUDA_MEMCPY3D copy;
+    sim_kernel_work_t       kernel;
+    CUDA_MEMCPY3D           copy;
     CUDA_MEMSET_NODE_PARAMS fill;
-    CUDA_HOST_NODE_PARAMS host;
-    CUevent event;
-    CUgraph child;
-    CUdeviceptr address;  // of a memory node
+    CUDA_HOST_NODE_PARAMS   host;
+    CUevent                 event;
+    CUgraph                 child;
+    CUdeviceptr             address;  // of a memory node
   } of;
 } sim_work_t;
 
@@ -255,12 +263,12 @@ CUresult sim_event_wait(CUevent event, CUstream stream);
 // ---- captures (capture.c)
 
 struct sim_capture_s {
-  CUgraph graph;
-  CUstream origin;
-  CUstreamCaptureMode mode;
-  pid_t thread;
-  bool is_spoilt;
-  uint64_t capture_id;
+  CUgraph               graph;
+  CUstream              origin;
+  CUstreamCaptureMode   mode;
+  pid_t                 thread;
+  bool                  is_spoilt;
+  uint64_t              capture_id;
   struct sim_capture_s *next;
 };
 
@@ -291,23 +299,23 @@ bool sim_capture_is_alive(const sim_capture_t *capture, uint64_t capture_id);
 // ---- graphs (graph.c, graph_exec.c, graph_memory.c)
 
 struct CUgraphNode_st {
-  uint32_t magic;
-  CUgraph graph;
-  sim_work_t work;
-  CUgraphNode *needs;  // dependencies
-  size_t need_count;
-  uint32_t mark;       // scratch of one walk, under sim_lock
-  CUgraphNode copy;      // the same node in the clone being made
-  CUgraphNode original;  // in a clone: what it was made from
+  uint32_t               magic;
+  CUgraph                graph;
+  sim_work_t             work;
+  CUgraphNode           *needs;  // dependencies
+  size_t                 need_count;
+  uint32_t               mark;       // scratch of one walk, under sim_lock
+  CUgraphNode            copy;      // the same node in the clone being made
+  CUgraphNode            original;  // in a clone: what it was made from
   struct CUgraphNode_st *next;
 };
 
 struct CUgraph_st {
-  uint32_t magic;
-  size_t count;
+  uint32_t     magic;
+  size_t       count;
   CUgraphNode *order;  // in an executable graph: the nodes, each behind what it needs
-  CUgraphNode first;
-  CUgraphNode last;
+  CUgraphNode  first;
+  CUgraphNode  last;
 };
 
 #define SIM_GRAPH_MAGIC 0x47524148u
@@ -339,14 +347,14 @@ CUresult sim_graph_memory_run(const sim_work_t *work, bool auto_free);
 
 struct CUfunc_st {
   uint32_t magic;
-  char name[220];
+  char     name[220];
   uint64_t duration_ns;
   CUresult (*body)(void **params, uint64_t threads);  // NULL: takes time, does nothing
-  const uint8_t *param_sizes;                     // known only where there is a body
-  unsigned int param_count;
-  CUmodule module;
+  const uint8_t    *param_sizes;                     // known only where there is a body
+  unsigned int      param_count;
+  CUmodule          module;
   struct CUfunc_st *next;
-  int attributes[CU_FUNC_ATTRIBUTE_MAX];
+  int               attributes[CU_FUNC_ATTRIBUTE_MAX];
 };
 
 #define SIM_FUNCTION_MAGIC 0x46554e43ul

@@ -3,7 +3,7 @@
 #include "driver.h"
 
 static const struct {
-  int code;
+  int         code;
   const char *name;
   const char *text;
 } errors[] = {

@@ -9,16 +9,16 @@
 enum { BLOCKING_SYNC = 1, DISABLE_TIMING = 2, INTERPROCESS = 4 };
 
 struct CUevent_st {
-  uint32_t magic;
-  unsigned int flags;
-  bool is_recorded;
+  uint32_t         magic;
+  unsigned int     flags;
+  bool             is_recorded;
   _Atomic uint64_t due_ns;
-  CUstream stream;
-  uint64_t host_ticket;    // host functions of the stream that come before it
-  sim_capture_t *capture;  // recorded under this capture: a point in a graph, not in time
-  uint64_t capture_id;
-  CUgraphNode *tail;
-  size_t tail_count;
+  CUstream         stream;
+  uint64_t         host_ticket;    // host functions of the stream that come before it
+  sim_capture_t   *capture;  // recorded under this capture: a point in a graph, not in time
+  uint64_t         capture_id;
+  CUgraphNode     *tail;
+  size_t           tail_count;
 };
 
 static bool is_event(CUevent event)
@@ -33,7 +33,7 @@ static bool is_captured(CUevent event)
 
 SIM_API CUresult cuEventCreate(CUevent *out, unsigned int flags)
 {
-  CUcontext context;
+  CUcontext      context;
   const CUresult result = sim_current(&context);
   if (result != CUDA_SUCCESS) {
     return result;
@@ -134,8 +134,8 @@ SIM_TWINS(cuEventRecordWithFlags, ptsz, (CUevent event, CUstream stream, unsigne
 
 static bool is_done(CUevent event)
 {
-  return !event->is_recorded || (atomic_load(&event->due_ns) <= sim_now_ns() &&
-                                 atomic_load(&event->stream->host_done) >= event->host_ticket);
+  return !event->is_recorded ||
+         (atomic_load(&event->due_ns) <= sim_now_ns() && atomic_load(&event->stream->host_done) >= event->host_ticket);
 }
 
 static CUresult check_usable(CUevent event)

@@ -34,11 +34,11 @@ CUresult sim_fill_run(const CUDA_MEMSET_NODE_PARAMS *fill)
   return CUDA_SUCCESS;
 }
 
-static CUDA_MEMSET_NODE_PARAMS params_of(CUdeviceptr dptr, size_t pitch, unsigned int value,
-                                         unsigned int element_bytes, size_t width, size_t height)
+static CUDA_MEMSET_NODE_PARAMS params_of(CUdeviceptr dptr, size_t pitch, unsigned int value, unsigned int element_bytes,
+                                         size_t width, size_t height)
 {
-  return (CUDA_MEMSET_NODE_PARAMS){.dst = dptr, .pitch = pitch, .value = value, .elementSize = element_bytes,
-                                   .width = width, .height = height};
+  return (CUDA_MEMSET_NODE_PARAMS){
+      .dst = dptr, .pitch = pitch, .value = value, .elementSize = element_bytes, .width = width, .height = height};
 }
 
 // A fill is queued even where its call looks synchronous: the real driver returns before it is done, too.
@@ -56,16 +56,15 @@ static CUresult fill(CUDA_MEMSET_NODE_PARAMS params, CUstream handle, sim_face_t
   return sim_stream_do(stream, &work);
 }
 
-#define FILL(bits, type)                                                                                          \
-  SIM_TWINS(cuMemsetD##bits##_v2, ptds, (CUdeviceptr dptr, type value, size_t count),                             \
-            fill(params_of(dptr, 0, value, bits / 8, count, 1), NULL, face, true))                                \
-  SIM_TWINS(cuMemsetD##bits##Async, ptsz, (CUdeviceptr dptr, type value, size_t count, CUstream stream),          \
-            fill(params_of(dptr, 0, value, bits / 8, count, 1), stream, face, false))                             \
-  SIM_TWINS(cuMemsetD2D##bits##_v2, ptds,                                                                         \
-            (CUdeviceptr dptr, size_t pitch, type value, size_t width, size_t height),                            \
-            fill(params_of(dptr, pitch, value, bits / 8, width, height), NULL, face, true))                       \
-  SIM_TWINS(cuMemsetD2D##bits##Async, ptsz,                                                                       \
-            (CUdeviceptr dptr, size_t pitch, type value, size_t width, size_t height, CUstream stream),           \
+#define FILL(bits, type)                                                                                             \
+  SIM_TWINS(cuMemsetD##bits##_v2, ptds, (CUdeviceptr dptr, type value, size_t count),                                \
+            fill(params_of(dptr, 0, value, bits / 8, count, 1), NULL, face, true))                                   \
+  SIM_TWINS(cuMemsetD##bits##Async, ptsz, (CUdeviceptr dptr, type value, size_t count, CUstream stream),             \
+            fill(params_of(dptr, 0, value, bits / 8, count, 1), stream, face, false))                                \
+  SIM_TWINS(cuMemsetD2D##bits##_v2, ptds, (CUdeviceptr dptr, size_t pitch, type value, size_t width, size_t height), \
+            fill(params_of(dptr, pitch, value, bits / 8, width, height), NULL, face, true))                          \
+  SIM_TWINS(cuMemsetD2D##bits##Async, ptsz,                                                                          \
+            (CUdeviceptr dptr, size_t pitch, type value, size_t width, size_t height, CUstream stream),              \
             fill(params_of(dptr, pitch, value, bits / 8, width, height), stream, face, false))
 
 FILL(8, unsigned char)

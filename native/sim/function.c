@@ -13,8 +13,8 @@ static CUresult vector_add(void **params, uint64_t threads)
 {
   const float *a = *(const float **)params[0];
   const float *b = *(const float **)params[1];
-  float *c = *(float **)params[2];
-  const int n = *(const int *)params[3];
+  float       *c = *(float **)params[2];
+  const int    n = *(const int *)params[3];
   const size_t count = n < 0 ? 0 : (uint64_t)n < threads ? (size_t)n : (size_t)threads;
   const size_t bytes = count * sizeof *c;
   if (!sim_is_reachable((uintptr_t)a, bytes) || !sim_is_reachable((uintptr_t)b, bytes) ||
@@ -30,9 +30,9 @@ static CUresult vector_add(void **params, uint64_t threads)
 // x[i] *= f for i < n
 static CUresult scale(void **params, uint64_t threads)
 {
-  float *x = *(float **)params[0];
-  const float factor = *(const float *)params[1];
-  const int n = *(const int *)params[2];
+  float       *x = *(float **)params[0];
+  const float  factor = *(const float *)params[1];
+  const int    n = *(const int *)params[2];
   const size_t count = n < 0 ? 0 : (uint64_t)n < threads ? (size_t)n : (size_t)threads;
   if (!sim_is_reachable((uintptr_t)x, count * sizeof *x)) {
     return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -47,7 +47,7 @@ static const struct {
   const char *name;
   const char *mangled;  // of the C++ compilers' (Itanium) ABI
   CUresult (*body)(void **params, uint64_t threads);
-  uint8_t sizes[4];
+  uint8_t      sizes[4];
   unsigned int count;
 } bodies[] = {
     {"vector_add", "_Z10vector_addPfS_S_i", vector_add, {8, 8, 8, 4}, 4},
@@ -58,8 +58,8 @@ static const struct {
 static uint64_t duration_of(const char *name)
 {
   unsigned int microseconds;
-  const char *busy = strstr(name, "sim_busy_");
-  int length = 0;
+  const char  *busy = strstr(name, "sim_busy_");
+  int          length = 0;
   if (busy != NULL && sscanf(busy, "sim_busy_%9uus%n", &microseconds, &length) == 1 && length > 0) {
     return microseconds * 1000ull;
   }
@@ -180,7 +180,7 @@ SIM_API CUresult cuFuncLoad(CUfunction function)
 SIM_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction function, int block_size,
                                                                       size_t shared_bytes, unsigned int flags)
 {
-  CUcontext context;
+  CUcontext      context;
   const CUresult result = sim_current(&context);
   if (result != CUDA_SUCCESS) {
     return result;
@@ -189,7 +189,7 @@ SIM_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *block
     return CUDA_ERROR_INVALID_VALUE;
   }
   const sim_board_t *board = sim_board(context->device);
-  uint32_t most = block_size > 1024 ? 0 : board->threads_per_sm / (uint32_t)block_size;
+  uint32_t           most = block_size > 1024 ? 0 : board->threads_per_sm / (uint32_t)block_size;
   most = most > board->blocks_per_sm ? board->blocks_per_sm : most;
   if (shared_bytes > 0 && board->shared_per_sm_bytes / shared_bytes < most) {
     most = (uint32_t)(board->shared_per_sm_bytes / shared_bytes);
@@ -205,17 +205,16 @@ SIM_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunc
 }
 
 SIM_API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid_size, int *block_size, CUfunction function,
-                                                           CUoccupancyB2DSize shared_of, size_t shared_bytes,
-                                                           int limit, unsigned int flags)
+                                                           CUoccupancyB2DSize shared_of, size_t shared_bytes, int limit,
+                                                           unsigned int flags)
 {
   if (grid_size == NULL || block_size == NULL) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  const int size = limit > 0 && limit < 1024 ? limit : 1024;
-  int blocks = 0;
-  const size_t shared = shared_of != NULL ? shared_of(size) : shared_bytes;
-  const CUresult result =
-      cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, function, size, shared, flags);
+  const int      size = limit > 0 && limit < 1024 ? limit : 1024;
+  int            blocks = 0;
+  const size_t   shared = shared_of != NULL ? shared_of(size) : shared_bytes;
+  const CUresult result = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, function, size, shared, flags);
   if (result == CUDA_SUCCESS) {
     CUcontext context;
     sim_current(&context);

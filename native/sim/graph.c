@@ -220,7 +220,7 @@ SIM_API CUresult cuGraphDestroyNode(CUgraphNode node)
     return CUDA_ERROR_NOT_SUPPORTED;
   }
   pthread_mutex_lock(&sim_lock);
-  CUgraph graph = node->graph;
+  CUgraph     graph = node->graph;
   CUgraphNode before = NULL;
   for (CUgraphNode each = graph->first; each != NULL; each = each->next) {
     before = each->next == node ? each : before;

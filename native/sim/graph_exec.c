@@ -8,8 +8,8 @@
 enum { AUTO_FREE_ON_LAUNCH = 1 };
 
 struct CUgraphExec_st {
-  uint32_t magic;
-  CUgraph graph;
+  uint32_t   magic;
+  CUgraph    graph;
   cuuint64_t flags;
 };
 
@@ -68,7 +68,7 @@ CUresult sim_graph_run(CUgraph graph, CUstream stream, bool auto_free)
 {
   for (size_t i = 0; i < graph->count; i++) {
     const sim_work_t *work = &graph->order[i]->work;
-    const bool is_memory = work->kind == CU_GRAPH_NODE_TYPE_MEM_ALLOC || work->kind == CU_GRAPH_NODE_TYPE_MEM_FREE;
+    const bool     is_memory = work->kind == CU_GRAPH_NODE_TYPE_MEM_ALLOC || work->kind == CU_GRAPH_NODE_TYPE_MEM_FREE;
     const CUresult result = is_memory ? sim_graph_memory_run(work, auto_free) : sim_work_run(work, stream);
     if (result != CUDA_SUCCESS) {
       return result;
@@ -112,7 +112,8 @@ SIM_API CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, u
   return instantiate(exec, graph, flags);
 }
 
-SIM_API CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char *log, size_t size)
+SIM_API CUresult cuGraphInstantiate_v2(CUgraphExec *exec, CUgraph graph, CUgraphNode *error_node, char *log,
+                                       size_t size)
 {
   const CUresult result = instantiate(exec, graph, 0);
   if (error_node != NULL) {
@@ -141,7 +142,7 @@ static CUresult instantiate_with(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_IN
 }
 
 SIM_TWINS(cuGraphInstantiateWithParams, ptsz,
-          (CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
+          (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
           ((void)face, instantiate_with(exec, graph, params)))
 
 SIM_API CUresult cuGraphExecDestroy(CUgraphExec exec)
@@ -179,15 +180,14 @@ static CUresult launch(CUgraphExec exec, CUstream handle, sim_face_t face)
     return sim_capture_add(stream, &work);
   }
   result = sim_capture_check_implicit(stream);
-  return result != CUDA_SUCCESS ? result
-                                : sim_graph_run(exec->graph, stream, (exec->flags & AUTO_FREE_ON_LAUNCH) != 0);
+  return result != CUDA_SUCCESS ? result : sim_graph_run(exec->graph, stream, (exec->flags & AUTO_FREE_ON_LAUNCH) != 0);
 }
 
 SIM_TWINS(cuGraphLaunch, ptsz, (CUgraphExec exec, CUstream stream), launch(exec, stream, face))
 
 static CUresult upload(CUgraphExec exec, CUstream handle, sim_face_t face)
 {
-  CUstream stream;
+  CUstream       stream;
   const CUresult result = sim_stream_of(handle, face, &stream);
   return result == CUDA_SUCCESS && !is_exec(exec) ? CUDA_ERROR_INVALID_VALUE : result;
 }
@@ -260,7 +260,7 @@ SIM_API CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphEx
   pthread_mutex_lock(&sim_lock);
   const CUresult result = update(exec, graph);
   pthread_mutex_unlock(&sim_lock);
-  *info = (CUgraphExecUpdateResultInfo){
-      .result = result == CUDA_SUCCESS ? CU_GRAPH_EXEC_UPDATE_SUCCESS : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED};
+  *info = (CUgraphExecUpdateResultInfo){.result = result == CUDA_SUCCESS ? CU_GRAPH_EXEC_UPDATE_SUCCESS
+                                                                         : CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED};
   return result;
 }

@@ -8,12 +8,12 @@
 #include "driver.h"
 
 static struct {
-  uint64_t used[SIM_MAX_BOARDS];
-  uint64_t used_high[SIM_MAX_BOARDS];
-  uint64_t reserved[SIM_MAX_BOARDS];
-  uint64_t reserved_high[SIM_MAX_BOARDS];
+  uint64_t      used[SIM_MAX_BOARDS];
+  uint64_t      used_high[SIM_MAX_BOARDS];
+  uint64_t      reserved[SIM_MAX_BOARDS];
+  uint64_t      reserved_high[SIM_MAX_BOARDS];
   sim_range_t **all;  // every graph range, for the trim
-  size_t count;
+  size_t        count;
 } memory;
 
 sim_range_t *sim_graph_memory_new(CUdevice device, size_t bytes)
@@ -26,9 +26,9 @@ sim_range_t *sim_graph_memory_new(CUdevice device, size_t bytes)
     return NULL;
   }
   memory.all = all;
-  const size_t whole = (bytes + SIM_CHUNK_BYTES - 1) & ~(size_t)(SIM_CHUNK_BYTES - 1);
+  const size_t    whole = (bytes + SIM_CHUNK_BYTES - 1) & ~(size_t)(SIM_CHUNK_BYTES - 1);
   const uintptr_t start = sim_heap_addresses(whole, SIM_CHUNK_BYTES, 0, PROT_READ | PROT_WRITE);
-  sim_range_t *range = start == 0 ? NULL : sim_range_add(start, bytes, SIM_RANGE_GRAPH, device, NULL);
+  sim_range_t    *range = start == 0 ? NULL : sim_range_add(start, bytes, SIM_RANGE_GRAPH, device, NULL);
   if (range == NULL) {
     if (start != 0) {
       munmap((void *)start, whole);

@@ -47,7 +47,7 @@ SIM_API CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph graph, const
     return CUDA_ERROR_INVALID_VALUE;
   }
   const sim_work_t work = {.kind = CU_GRAPH_NODE_TYPE_KERNEL, .of.kernel = sim_kernel_of(params)};
-  CUresult result = add(node, graph, needs, count, &work);
+  CUresult         result = add(node, graph, needs, count, &work);
   if (result == CUDA_SUCCESS && params->kernelParams == NULL && params->extra != NULL) {
     result = sim_node_set_kernel(*node, &work.of.kernel, params->extra);
   }
@@ -60,10 +60,15 @@ SIM_API CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NOD
     return CUDA_ERROR_INVALID_VALUE;
   }
   const sim_kernel_work_t *kernel = &node->work.of.kernel;
-  *params = (CUDA_KERNEL_NODE_PARAMS_v2){
-      .func = kernel->function, .gridDimX = kernel->grid[0], .gridDimY = kernel->grid[1], .gridDimZ = kernel->grid[2],
-      .blockDimX = kernel->block[0], .blockDimY = kernel->block[1], .blockDimZ = kernel->block[2],
-      .sharedMemBytes = kernel->shared_bytes, .kernelParams = kernel->params};
+  *params = (CUDA_KERNEL_NODE_PARAMS_v2){.func = kernel->function,
+                                         .gridDimX = kernel->grid[0],
+                                         .gridDimY = kernel->grid[1],
+                                         .gridDimZ = kernel->grid[2],
+                                         .blockDimX = kernel->block[0],
+                                         .blockDimY = kernel->block[1],
+                                         .blockDimZ = kernel->block[2],
+                                         .sharedMemBytes = kernel->shared_bytes,
+                                         .kernelParams = kernel->params};
   return CUDA_SUCCESS;
 }
 
@@ -138,13 +143,13 @@ SIM_API CUresult cuGraphAddMemAllocNode(CUgraphNode *node, CUgraph graph, const 
   }
   pthread_mutex_lock(&sim_lock);
   const sim_range_t *range = sim_graph_memory_new(params->poolProps.location.id, params->bytesize);
-  const CUdeviceptr address = range == NULL ? 0 : range->start;
+  const CUdeviceptr  address = range == NULL ? 0 : range->start;
   pthread_mutex_unlock(&sim_lock);
   if (address == 0) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   const sim_work_t work = {.kind = CU_GRAPH_NODE_TYPE_MEM_ALLOC, .of.address = address};
-  const CUresult result = add(node, graph, needs, count, &work);
+  const CUresult   result = add(node, graph, needs, count, &work);
   if (result == CUDA_SUCCESS) {
     params->dptr = address;
   }

@@ -15,14 +15,14 @@
 #define SLOTS_MOST (SIM_CHUNK_BYTES / SMALLEST_BYTES)
 
 typedef struct sim_chunk_s {
-  uintptr_t start;
-  CUdevice device;
-  uint32_t size_class;
-  uint32_t used;
-  uint32_t hint;  // no free place below this word of `taken`
+  uintptr_t           start;
+  CUdevice            device;
+  uint32_t            size_class;
+  uint32_t            used;
+  uint32_t            hint;  // no free place below this word of `taken`
   struct sim_chunk_s *next;
   struct sim_chunk_s *previous;
-  uint64_t taken[SLOTS_MOST / 64];
+  uint64_t            taken[SLOTS_MOST / 64];
 } sim_chunk_t;
 
 // Chunks with room, per device and size class.
@@ -140,7 +140,7 @@ static uint32_t take_place(sim_chunk_t *chunk)
 static void give_place(sim_chunk_t *chunk, uintptr_t address)
 {
   const uint32_t place = (uint32_t)((address - chunk->start) / ((size_t)SMALLEST_BYTES << chunk->size_class));
-  const bool was_full = chunk->used == places_of(chunk);
+  const bool     was_full = chunk->used == places_of(chunk);
   chunk->taken[place / 64] &= ~(1ull << place % 64);
   chunk->used--;
   if (place / 64 < chunk->hint) {
@@ -160,7 +160,7 @@ static void give_place(sim_chunk_t *chunk, uintptr_t address)
 static sim_range_t *take_small(CUdevice device, size_t bytes, sim_range_kind_t kind, CUcontext context)
 {
   const uint32_t size_class = class_of(bytes);
-  sim_chunk_t *chunk = roomy[device][size_class];
+  sim_chunk_t   *chunk = roomy[device][size_class];
   if (chunk == NULL) {
     chunk = new_chunk(device, size_class);
   }
@@ -168,7 +168,7 @@ static sim_range_t *take_small(CUdevice device, size_t bytes, sim_range_kind_t k
     return NULL;
   }
   const uintptr_t start = chunk->start + take_place(chunk) * ((size_t)SMALLEST_BYTES << size_class);
-  sim_range_t *range = sim_range_add(start, bytes, kind, device, context);
+  sim_range_t    *range = sim_range_add(start, bytes, kind, device, context);
   if (range == NULL) {
     give_place(chunk, start);
     return NULL;
@@ -186,7 +186,7 @@ sim_range_t *sim_heap_take(CUdevice device, size_t bytes, sim_range_kind_t kind,
   if (bytes <= SIM_CHUNK_BYTES / 2) {
     return take_small(device, bytes, kind, context);
   }
-  const size_t whole = (bytes + SIM_CHUNK_BYTES - 1) & ~(size_t)(SIM_CHUNK_BYTES - 1);
+  const size_t    whole = (bytes + SIM_CHUNK_BYTES - 1) & ~(size_t)(SIM_CHUNK_BYTES - 1);
   const uintptr_t start = take_chunks(device, whole);
   if (start == 0) {
     return NULL;
@@ -204,9 +204,9 @@ sim_range_t *sim_heap_take(CUdevice device, size_t bytes, sim_range_kind_t kind,
 void sim_heap_give(sim_range_t *range)
 {
   const uintptr_t start = range->start;
-  const size_t bytes = range->block_bytes;
-  const CUdevice device = range->device;
-  sim_chunk_t *chunk = range->chunk;
+  const size_t    bytes = range->block_bytes;
+  const CUdevice  device = range->device;
+  sim_chunk_t    *chunk = range->chunk;
   sim_range_remove(range);
   if (chunk != NULL) {
     give_place(chunk, start);

@@ -8,18 +8,18 @@
 #include "driver.h"
 
 typedef struct sim_call_s {
-  uint64_t due_ns;
-  CUstream stream;
-  CUhostFn function;
-  void *user_data;
+  uint64_t           due_ns;
+  CUstream           stream;
+  CUhostFn           function;
+  void              *user_data;
   struct sim_call_s *next;
 } sim_call_t;
 
 static struct {
   pthread_mutex_t lock;
-  pthread_cond_t changed;
-  bool has_thread;
-  sim_call_t *first;  // in the order of their time
+  pthread_cond_t  changed;
+  bool            has_thread;
+  sim_call_t     *first;  // in the order of their time
 } calls = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void wait_for_change(uint64_t until_ns)
@@ -54,9 +54,9 @@ static void *serve(void *unused)
 static bool start_thread(void)
 {
   pthread_condattr_t attributes;
-  pthread_t thread;
-  sigset_t all;
-  sigset_t before;
+  pthread_t          thread;
+  sigset_t           all;
+  sigset_t           before;
   if (calls.has_thread) {
     return true;
   }
@@ -80,7 +80,8 @@ CUresult sim_stream_run_host(CUstream stream, CUhostFn function, void *user_data
   if (call == NULL) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  *call = (sim_call_t){.due_ns = sim_stream_until(stream), .stream = stream, .function = function, .user_data = user_data};
+  *call =
+      (sim_call_t){.due_ns = sim_stream_until(stream), .stream = stream, .function = function, .user_data = user_data};
   pthread_mutex_lock(&calls.lock);
   if (!start_thread()) {
     pthread_mutex_unlock(&calls.lock);
@@ -101,7 +102,7 @@ CUresult sim_stream_run_host(CUstream stream, CUhostFn function, void *user_data
 
 static CUresult launch(CUstream handle, CUhostFn function, void *user_data, sim_face_t face)
 {
-  CUstream stream;
+  CUstream       stream;
   const CUresult result = sim_stream_of(handle, face, &stream);
   if (result != CUDA_SUCCESS || function == NULL) {
     return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
@@ -116,8 +117,8 @@ SIM_TWINS(cuLaunchHostFunc, ptsz, (CUstream stream, CUhostFn function, void *use
 // cuStreamAddCallback's function has other parameters: this carries them.
 typedef struct sim_callback_s {
   CUstreamCallback function;
-  CUstream handle;
-  void *user_data;
+  CUstream         handle;
+  void            *user_data;
 } sim_callback_t;
 
 static void call_back(void *argument)
@@ -150,6 +151,5 @@ static CUresult add_callback(CUstream handle, CUstreamCallback function, void *u
   return result;
 }
 
-SIM_TWINS(cuStreamAddCallback, ptsz,
-          (CUstream stream, CUstreamCallback function, void *user_data, unsigned int flags),
+SIM_TWINS(cuStreamAddCallback, ptsz, (CUstream stream, CUstreamCallback function, void *user_data, unsigned int flags),
           add_callback(stream, function, user_data, flags, face))

@@ -10,7 +10,7 @@ enum { ATTACH_GLOBAL = 1, ATTACH_HOST = 2 };
 static CUresult allocate(uintptr_t *address, size_t bytes, sim_range_kind_t kind, unsigned int flags)
 {
   CUcontext context;
-  CUresult result = sim_current(&context);
+  CUresult  result = sim_current(&context);
   if (result != CUDA_SUCCESS) {
     return result;
   }
@@ -28,7 +28,7 @@ static CUresult allocate(uintptr_t *address, size_t bytes, sim_range_kind_t kind
   const size_t whole = (bytes + page - 1) / page * page;
   pthread_mutex_lock(&sim_lock);
   const uintptr_t start = sim_heap_addresses(whole, page, 0, PROT_READ | PROT_WRITE);
-  sim_range_t *range = start == 0 ? NULL : sim_range_add(start, bytes, kind, context->device, context);
+  sim_range_t    *range = start == 0 ? NULL : sim_range_add(start, bytes, kind, context->device, context);
   if (range != NULL) {
     range->block_bytes = whole;
     range->flags = flags;
@@ -43,8 +43,8 @@ static CUresult allocate(uintptr_t *address, size_t bytes, sim_range_kind_t kind
 void sim_host_give(sim_range_t *range)
 {
   const uintptr_t start = range->start;
-  const size_t bytes = range->block_bytes;
-  const bool is_ours = range->kind != SIM_RANGE_REGISTERED;
+  const size_t    bytes = range->block_bytes;
+  const bool      is_ours = range->kind != SIM_RANGE_REGISTERED;
   sim_range_remove(range);
   if (is_ours) {
     munmap((void *)start, bytes);
@@ -57,7 +57,7 @@ SIM_API CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int
   if (flags != ATTACH_GLOBAL && flags != ATTACH_HOST) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  uintptr_t address = 0;
+  uintptr_t      address = 0;
   const CUresult result = allocate(dptr == NULL ? NULL : &address, bytes, SIM_RANGE_MANAGED, flags);
   if (result == CUDA_SUCCESS) {
     *dptr = address;
@@ -70,7 +70,7 @@ SIM_API CUresult cuMemHostAlloc(void **pointer, size_t bytes, unsigned int flags
   if (flags > 7) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  uintptr_t address = 0;
+  uintptr_t      address = 0;
   const CUresult result = allocate(pointer == NULL ? NULL : &address, bytes, SIM_RANGE_HOST, flags);
   if (result == CUDA_SUCCESS) {
     *pointer = (void *)address;
@@ -117,7 +117,7 @@ SIM_API CUresult cuMemFreeHost(void *pointer)
 SIM_API CUresult cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned int flags)
 {
   CUcontext context;
-  CUresult result = sim_current(&context);
+  CUresult  result = sim_current(&context);
   if (result != CUDA_SUCCESS) {
     return result;
   }
@@ -220,7 +220,7 @@ SIM_API CUresult cuMemAdvise_v2(CUdeviceptr dptr, size_t bytes, CUmem_advise adv
 
 static CUresult prefetch(CUdeviceptr dptr, size_t bytes, CUstream handle, sim_face_t face)
 {
-  CUstream stream;
+  CUstream       stream;
   const CUresult result = sim_stream_of(handle, face, &stream);
   return result == CUDA_SUCCESS ? known_range(dptr, bytes) : result;
 }

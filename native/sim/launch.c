@@ -13,8 +13,8 @@ static CUresult check_shape(CUfunction function, const unsigned int grid[3], con
     return CUDA_ERROR_INVALID_HANDLE;
   }
   const uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
-  const bool ok = grid[0] != 0 && grid[1] != 0 && grid[2] != 0 && threads != 0 && threads <= 1024 &&
-                  grid[0] <= 2147483647u && grid[1] <= 65535u && grid[2] <= 65535u;
+  const bool     ok = grid[0] != 0 && grid[1] != 0 && grid[2] != 0 && threads != 0 && threads <= 1024 &&
+                      grid[0] <= 2147483647u && grid[1] <= 65535u && grid[2] <= 65535u;
   return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -51,8 +51,8 @@ static const char *packed_params(void **extra, size_t *bytes)
 void **sim_params_copy(CUfunction function, void **params, void **extra)
 {
   const unsigned int count = function->param_count;
-  size_t packed_bytes;
-  const char *packed = params == NULL ? packed_params(extra, &packed_bytes) : NULL;
+  size_t             packed_bytes;
+  const char        *packed = params == NULL ? packed_params(extra, &packed_bytes) : NULL;
   if (params == NULL && packed == NULL) {
     return NULL;
   }
@@ -85,7 +85,7 @@ static CUresult launch_with_body(sim_kernel_work_t *kernel, void **extra, CUstre
   }
   kernel->params = copy;
   const sim_work_t work = {.kind = CU_GRAPH_NODE_TYPE_KERNEL, .of.kernel = *kernel};
-  const CUresult result = sim_stream_do(stream, &work);
+  const CUresult   result = sim_stream_do(stream, &work);
   free(copy);
   return result;
 }
@@ -105,8 +105,8 @@ static inline CUresult launch(CUfunction function, unsigned int grid_x, unsigned
 {
   const unsigned int grid[3] = {grid_x, grid_y, grid_z};
   const unsigned int block[3] = {block_x, block_y, block_z};
-  CUstream stream;
-  CUresult result = sim_stream_of(handle, face, &stream);
+  CUstream           stream;
+  CUresult           result = sim_stream_of(handle, face, &stream);
   if (result == CUDA_SUCCESS) {
     result = check_shape(function, grid, block);
   }
@@ -117,8 +117,11 @@ static inline CUresult launch(CUfunction function, unsigned int grid_x, unsigned
     sim_submit_launch(stream, function->duration_ns);
     return CUDA_SUCCESS;
   }
-  sim_kernel_work_t kernel = {.function = function, .grid = {grid_x, grid_y, grid_z},
-                              .block = {block_x, block_y, block_z}, .shared_bytes = shared_bytes, .params = params};
+  sim_kernel_work_t kernel = {.function = function,
+                              .grid = {grid_x, grid_y, grid_z},
+                              .block = {block_x, block_y, block_z},
+                              .shared_bytes = shared_bytes,
+                              .params = params};
   return launch_slowly(&kernel, extra, stream);
 }
 
@@ -131,10 +134,9 @@ SIM_TWINS(cuLaunchKernel, ptsz,
 SIM_TWINS(cuLaunchCooperativeKernel, ptsz,
           (CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
            unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **params),
-          launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params, NULL,
-                 face))
+          launch(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, params, NULL, face))
 SIM_TWINS(cuLaunchKernelEx, ptsz, (const CUlaunchConfig *config, CUfunction function, void **params, void **extra),
           config == NULL ? CUDA_ERROR_INVALID_VALUE
                          : launch(function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
-                                  config->blockDimY, config->blockDimZ, config->sharedMemBytes, config->hStream,
-                                  params, extra, face))
+                                  config->blockDimY, config->blockDimZ, config->sharedMemBytes, config->hStream, params,
+                                  extra, face))

@@ -5,7 +5,7 @@
 static CUresult allocate(CUdeviceptr *dptr, size_t bytes, sim_range_kind_t kind)
 {
   CUcontext context;
-  CUresult result = sim_current(&context);
+  CUresult  result = sim_current(&context);
   if (result != CUDA_SUCCESS) {
     return result;
   }
@@ -33,7 +33,7 @@ SIM_API CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)
 // The 32-bit ABI of CUDA 2 and 3.0. Simulated addresses never fit into it.
 SIM_API CUresult cuMemAlloc(CUdeviceptr_v1 *dptr, unsigned int bytes)
 {
-  CUcontext context;
+  CUcontext      context;
   const CUresult result = sim_current(&context);
   if (result != CUDA_SUCCESS) {
     return result;
@@ -101,7 +101,7 @@ SIM_API CUresult cuMemFree(CUdeviceptr_v1 dptr)
 
 SIM_API CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 {
-  CUcontext context;
+  CUcontext      context;
   const CUresult result = sim_current(&context);
   if (result != CUDA_SUCCESS) {
     return result;
@@ -119,8 +119,8 @@ SIM_API CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
 
 SIM_API CUresult cuMemGetInfo(unsigned int *free_bytes, unsigned int *total_bytes)
 {
-  size_t left = 0;
-  size_t total = 0;
+  size_t         left = 0;
+  size_t         total = 0;
   const CUresult result = cuMemGetInfo_v2(&left, &total);
   if (result == CUDA_SUCCESS && free_bytes != NULL) {
     *free_bytes = left > UINT32_MAX ? UINT32_MAX : (unsigned int)left;
@@ -134,7 +134,7 @@ SIM_API CUresult cuMemGetInfo(unsigned int *free_bytes, unsigned int *total_byte
 SIM_API CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr dptr)
 {
   CUcontext context;
-  CUresult result = sim_current(&context);
+  CUresult  result = sim_current(&context);
   if (result != CUDA_SUCCESS) {
     return result;
   }

@@ -10,8 +10,8 @@
 
 // A module and a library are the same thing here, and a kernel is a function.
 struct CUmod_st {
-  uint32_t magic;
-  CUfunction functions;
+  uint32_t     magic;
+  CUfunction   functions;
   unsigned int count;
 };
 
@@ -43,7 +43,7 @@ static CUresult load(CUmodule *out, const void *image)
 
 static CUresult load_in_context(CUmodule *module, const void *image)
 {
-  CUcontext context;
+  CUcontext      context;
   const CUresult result = sim_current(&context);
   return result == CUDA_SUCCESS ? load(module, image) : result;
 }

@@ -14,9 +14,9 @@ struct nvmlDevice_st {
 };
 
 static struct {
-  pthread_mutex_t lock;
-  unsigned int references;
-  sim_shared_t *shared;
+  pthread_mutex_t      lock;
+  unsigned int         references;
+  sim_shared_t        *shared;
   struct nvmlDevice_st handles[SIM_MAX_BOARDS];
 } nvml = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -120,9 +120,8 @@ nvmlReturn_t sim_nvml_text(char *destination, unsigned int length, const char *t
 void sim_nvml_uuid_text(const sim_board_t *board, char *text)
 {
   const uint8_t *u = board->uuid;
-  snprintf(text, UUID_TEXT_BYTES,
-           "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2], u[3], u[4],
-           u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+  snprintf(text, UUID_TEXT_BYTES, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0],
+           u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
 }
 
 SIM_API const char *nvmlErrorString(nvmlReturn_t result)
@@ -156,17 +155,15 @@ SIM_API const char *nvmlErrorString(nvmlReturn_t result)
 SIM_API nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length)
 {
   const nvmlReturn_t ready = sim_nvml_ready();
-  return ready != NVML_SUCCESS
-             ? ready
-             : sim_nvml_text(version, length, nvml.shared == NULL ? "" : nvml.shared->driver_version);
+  return ready != NVML_SUCCESS ? ready
+                               : sim_nvml_text(version, length, nvml.shared == NULL ? "" : nvml.shared->driver_version);
 }
 
 SIM_API nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned int length)
 {
   const nvmlReturn_t ready = sim_nvml_ready();
-  return ready != NVML_SUCCESS
-             ? ready
-             : sim_nvml_text(version, length, nvml.shared == NULL ? "" : nvml.shared->nvml_version);
+  return ready != NVML_SUCCESS ? ready
+                               : sim_nvml_text(version, length, nvml.shared == NULL ? "" : nvml.shared->nvml_version);
 }
 
 static nvmlReturn_t cuda_version(int *version)
@@ -190,8 +187,8 @@ SIM_API nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
 
 SIM_API nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int length)
 {
-  char path[32];
-  char text[256];
+  char               path[32];
+  char               text[256];
   const nvmlReturn_t ready = sim_nvml_ready();
   if (ready != NVML_SUCCESS) {
     return ready;
@@ -259,7 +256,7 @@ SIM_API nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevic
 
 SIM_API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *handle)
 {
-  char text[UUID_TEXT_BYTES];
+  char               text[UUID_TEXT_BYTES];
   const nvmlReturn_t ready = sim_nvml_ready();
   if (ready != NVML_SUCCESS) {
     return ready;
@@ -295,9 +292,9 @@ SIM_API nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_
 
 static nvmlReturn_t by_bus_id(const char *bus_id, nvmlDevice_t *handle)
 {
-  unsigned int domain = 0;
-  unsigned int bus = 0;
-  unsigned int device = 0;
+  unsigned int       domain = 0;
+  unsigned int       bus = 0;
+  unsigned int       device = 0;
   const nvmlReturn_t ready = sim_nvml_ready();
   if (ready != NVML_SUCCESS) {
     return ready;

@@ -27,17 +27,17 @@ typedef enum nvmlReturn_enum {
 } nvmlReturn_t;
 
 typedef struct nvmlPciInfo_st {
-  char busIdLegacy[16];
+  char         busIdLegacy[16];
   unsigned int domain, bus, device;
   unsigned int pciDeviceId, pciSubSystemId;
-  char busId[32];
+  char         busId[32];
 } nvmlPciInfo_t;
 
 typedef struct nvmlMemory_st {
   unsigned long long total, free, used;
 } nvmlMemory_t;
 typedef struct nvmlMemory_v2_st {
-  unsigned int version;
+  unsigned int       version;
   unsigned long long total, reserved, free, used;
 } nvmlMemory_v2_t;
 typedef struct nvmlBAR1Memory_st {
@@ -45,27 +45,27 @@ typedef struct nvmlBAR1Memory_st {
 } nvmlBAR1Memory_t;
 
 typedef struct nvmlProcessInfo_v1_st {
-  unsigned int pid;
+  unsigned int       pid;
   unsigned long long usedGpuMemory;
 } nvmlProcessInfo_v1_t;
 typedef struct nvmlProcessInfo_v2_st {
-  unsigned int pid;
+  unsigned int       pid;
   unsigned long long usedGpuMemory;
-  unsigned int gpuInstanceId, computeInstanceId;
+  unsigned int       gpuInstanceId, computeInstanceId;
 } nvmlProcessInfo_v2_t, nvmlProcessInfo_t;
 
 typedef struct nvmlUtilization_st {
   unsigned int gpu, memory;
 } nvmlUtilization_t;
 typedef struct nvmlProcessUtilizationSample_st {
-  unsigned int pid;
+  unsigned int       pid;
   unsigned long long timeStamp;
-  unsigned int smUtil, memUtil, encUtil, decUtil;
+  unsigned int       smUtil, memUtil, encUtil, decUtil;
 } nvmlProcessUtilizationSample_t;
 typedef struct nvmlDeviceAttributes_st {
-  unsigned int multiprocessorCount;
-  unsigned int sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount, sharedJpegCount, sharedOfaCount;
-  unsigned int gpuInstanceSliceCount, computeInstanceSliceCount;
+  unsigned int       multiprocessorCount;
+  unsigned int       sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount, sharedJpegCount, sharedOfaCount;
+  unsigned int       gpuInstanceSliceCount, computeInstanceSliceCount;
   unsigned long long memorySizeMB;
 } nvmlDeviceAttributes_t;
 

@@ -6,20 +6,20 @@
 #include "nvml_device.h"
 
 // A getter of one value: everything but the value is the same each time.
-#define SIM_GETTER(name, type, parameter, value)                     \
-  SIM_API nvmlReturn_t name(nvmlDevice_t handle, type *parameter)    \
-  {                                                                  \
-    const sim_board_t *board;                                        \
-    unsigned int number;                                             \
-    nvmlReturn_t result = sim_nvml_board(handle, &board, &number);   \
-    if (result == NVML_SUCCESS && parameter == NULL) {               \
-      result = NVML_ERROR_INVALID_ARGUMENT;                          \
-    }                                                                \
-    if (result == NVML_SUCCESS) {                                    \
-      (void)number;                                                  \
-      *parameter = (type)(value);                                    \
-    }                                                                \
-    return result;                                                   \
+#define SIM_GETTER(name, type, parameter, value)                         \
+  SIM_API nvmlReturn_t name(nvmlDevice_t handle, type *parameter)        \
+  {                                                                      \
+    const sim_board_t *board;                                            \
+    unsigned int       number;                                           \
+    nvmlReturn_t       result = sim_nvml_board(handle, &board, &number); \
+    if (result == NVML_SUCCESS && parameter == NULL) {                   \
+      result = NVML_ERROR_INVALID_ARGUMENT;                              \
+    }                                                                    \
+    if (result == NVML_SUCCESS) {                                        \
+      (void)number;                                                      \
+      *parameter = (type)(value);                                        \
+    }                                                                    \
+    return result;                                                       \
   }
 
 SIM_GETTER(nvmlDeviceGetIndex, unsigned int, index, number)
@@ -47,7 +47,7 @@ SIM_API nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t handle, char *name, unsigned
 
 SIM_API nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t handle, char *uuid, unsigned int length)
 {
-  char text[48];
+  char               text[48];
   const sim_board_t *board;
   const nvmlReturn_t result = sim_nvml_board(handle, &board, NULL);
   if (result != NVML_SUCCESS) {
@@ -121,9 +121,8 @@ static nvmlReturn_t attributes(nvmlDevice_t handle, nvmlDeviceAttributes_t *out)
   if (result != NVML_SUCCESS || out == NULL) {
     return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
   }
-  *out = (nvmlDeviceAttributes_t){.multiprocessorCount = board->sm_count,
-                                  .sharedCopyEngineCount = 3,
-                                  .memorySizeMB = board->memory_bytes >> 20};
+  *out = (nvmlDeviceAttributes_t){
+      .multiprocessorCount = board->sm_count, .sharedCopyEngineCount = 3, .memorySizeMB = board->memory_bytes >> 20};
   return NVML_SUCCESS;
 }
 
@@ -140,7 +139,7 @@ SIM_API nvmlReturn_t nvmlDeviceGetAttributes(nvmlDevice_t handle, nvmlDeviceAttr
 SIM_API nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t first, nvmlDevice_t second, int *same)
 {
   const sim_board_t *board;
-  nvmlReturn_t result = sim_nvml_board(first, &board, NULL);
+  nvmlReturn_t       result = sim_nvml_board(first, &board, NULL);
   if (result == NVML_SUCCESS) {
     result = sim_nvml_board(second, &board, NULL);
   }

@@ -10,7 +10,7 @@
 SIM_API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t handle, nvmlMemory_t *memory)
 {
   const sim_board_t *board;
-  unsigned int number;
+  unsigned int       number;
   const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
   if (result != NVML_SUCCESS || memory == NULL) {
     return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
@@ -25,7 +25,7 @@ SIM_API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t handle, nvmlMemory_t *
 SIM_API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t handle, nvmlMemory_v2_t *memory)
 {
   const sim_board_t *board;
-  unsigned int number;
+  unsigned int       number;
   const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
   if (result != NVML_SUCCESS || memory == NULL) {
     return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
@@ -58,7 +58,7 @@ SIM_API nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t handle, nvmlBAR1Me
 static unsigned int list(unsigned int number, nvmlProcessInfo_v2_t *infos, unsigned int most)
 {
   sim_shared_t *shared = sim_nvml_shared();
-  unsigned int count = 0;
+  unsigned int  count = 0;
   for (unsigned int i = 0; i < SIM_MAX_SLOTS && i < shared->slot_count; i++) {
     sim_slot_t *slot = &shared->slots[i];
     const pid_t pid = sim_shared_living_pid(slot);
@@ -79,7 +79,7 @@ static unsigned int list(unsigned int number, nvmlProcessInfo_v2_t *infos, unsig
 static nvmlReturn_t running(nvmlDevice_t handle, unsigned int *count, nvmlProcessInfo_v2_t *infos)
 {
   const sim_board_t *board;
-  unsigned int number;
+  unsigned int       number;
   const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
   if (result != NVML_SUCCESS || count == NULL || (*count > 0 && infos == NULL)) {
     return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
@@ -108,7 +108,7 @@ SIM_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t handle, u
   if (count == NULL || (*count > 0 && infos == NULL)) {
     return NVML_ERROR_INVALID_ARGUMENT;
   }
-  unsigned int found = *count < SIM_MAX_SLOTS ? *count : SIM_MAX_SLOTS;
+  unsigned int       found = *count < SIM_MAX_SLOTS ? *count : SIM_MAX_SLOTS;
   const nvmlReturn_t result = running(handle, &found, full);
   for (unsigned int i = 0; result == NVML_SUCCESS && i < found; i++) {
     infos[i] = (nvmlProcessInfo_v1_t){.pid = full[i].pid, .usedGpuMemory = full[i].usedGpuMemory};
@@ -129,11 +129,11 @@ static nvmlReturn_t none(nvmlDevice_t handle, unsigned int *count)
   return NVML_SUCCESS;
 }
 
-#define NO_PROCESSES(name, type)                                                          \
-  SIM_API nvmlReturn_t name(nvmlDevice_t handle, unsigned int *count, type *infos)        \
-  {                                                                                       \
-    (void)infos;                                                                          \
-    return none(handle, count);                                                           \
+#define NO_PROCESSES(name, type)                                                   \
+  SIM_API nvmlReturn_t name(nvmlDevice_t handle, unsigned int *count, type *infos) \
+  {                                                                                \
+    (void)infos;                                                                   \
+    return none(handle, count);                                                    \
   }
 NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses, nvmlProcessInfo_v1_t)
 NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlProcessInfo_v2_t)
@@ -146,7 +146,7 @@ static unsigned int percent_of(const sim_use_t *use)
 {
   const uint64_t window = sim_now_ns() >> SIM_WINDOW_SHIFT;
   const uint64_t seen = use->window;
-  uint64_t busy = 0;
+  uint64_t       busy = 0;
   if (seen == window) {
     busy = use->last_busy_ns;
   } else if (seen + 1 == window) {
@@ -159,7 +159,7 @@ static unsigned int percent_of(const sim_use_t *use)
 unsigned int sim_nvml_busy_percent(unsigned int number)
 {
   sim_shared_t *shared = sim_nvml_shared();
-  unsigned int total = 0;
+  unsigned int  total = 0;
   for (unsigned int i = 0; i < SIM_MAX_SLOTS && i < shared->slot_count; i++) {
     if (sim_shared_living_pid(&shared->slots[i]) != 0) {
       total += percent_of(&shared->slots[i].uses[number]);
@@ -171,7 +171,7 @@ unsigned int sim_nvml_busy_percent(unsigned int number)
 SIM_API nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t handle, nvmlUtilization_t *utilization)
 {
   const sim_board_t *board;
-  unsigned int number;
+  unsigned int       number;
   const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
   if (result != NVML_SUCCESS || utilization == NULL) {
     return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
@@ -185,10 +185,10 @@ SIM_API nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t handle, nvmlPr
                                                      unsigned int *count, unsigned long long last_seen_us)
 {
   nvmlProcessInfo_v2_t infos[SIM_MAX_SLOTS];
-  const sim_board_t *board;
-  unsigned int number;
-  struct timespec now;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
+  const sim_board_t   *board;
+  unsigned int         number;
+  struct timespec      now;
+  const nvmlReturn_t   result = sim_nvml_board(handle, &board, &number);
   if (result != NVML_SUCCESS || count == NULL) {
     return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
   }
@@ -204,7 +204,7 @@ SIM_API nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t handle, nvmlPr
     return NVML_ERROR_INSUFFICIENT_SIZE;
   }
   sim_shared_t *shared = sim_nvml_shared();
-  unsigned int written = 0;
+  unsigned int  written = 0;
   for (unsigned int i = 0; i < SIM_MAX_SLOTS && i < shared->slot_count && written < room; i++) {
     const pid_t pid = sim_shared_living_pid(&shared->slots[i]);
     if (pid != 0 && shared->slots[i].uses[number].contexts != 0) {

@@ -9,16 +9,16 @@ static nvmlReturn_t check(nvmlDevice_t handle, const sim_board_t **board, unsign
 }
 
 // A getter whose answer is `value`; `board` and `busy()` may stand in it.
-#define SIM_STATE(name, type, value)                                    \
-  SIM_API nvmlReturn_t name(nvmlDevice_t handle, type *out)             \
-  {                                                                     \
-    const sim_board_t *board;                                           \
-    unsigned int number;                                                \
-    const nvmlReturn_t result = check(handle, &board, &number, out);    \
-    if (result == NVML_SUCCESS) {                                       \
-      *out = (type)(value);                                             \
-    }                                                                   \
-    return result;                                                      \
+#define SIM_STATE(name, type, value)                                 \
+  SIM_API nvmlReturn_t name(nvmlDevice_t handle, type *out)          \
+  {                                                                  \
+    const sim_board_t *board;                                        \
+    unsigned int       number;                                       \
+    const nvmlReturn_t result = check(handle, &board, &number, out); \
+    if (result == NVML_SUCCESS) {                                    \
+      *out = (type)(value);                                          \
+    }                                                                \
+    return result;                                                   \
   }
 
 #define BUSY sim_nvml_busy_percent(number)
@@ -45,7 +45,7 @@ SIM_API nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t handle, nvmlTemperatu
                                               unsigned int *celsius)
 {
   const sim_board_t *board;
-  unsigned int number;
+  unsigned int       number;
   const nvmlReturn_t result = check(handle, &board, &number, celsius);
   if (result != NVML_SUCCESS) {
     return result;
@@ -61,8 +61,8 @@ SIM_API nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t handle, nvml
                                                        unsigned int *celsius)
 {
   static const unsigned int thresholds[] = {92, 89};  // shutdown, slowdown
-  const sim_board_t *board;
-  const nvmlReturn_t result = check(handle, &board, NULL, celsius);
+  const sim_board_t        *board;
+  const nvmlReturn_t        result = check(handle, &board, NULL, celsius);
   if (result != NVML_SUCCESS) {
     return result;
   }
@@ -102,8 +102,7 @@ SIM_API nvmlReturn_t nvmlDeviceGetApplicationsClock(nvmlDevice_t handle, nvmlClo
   return clock_mhz(handle, kind, mhz);
 }
 
-SIM_API nvmlReturn_t nvmlDeviceGetDefaultApplicationsClock(nvmlDevice_t handle, nvmlClockType_t kind,
-                                                           unsigned int *mhz)
+SIM_API nvmlReturn_t nvmlDeviceGetDefaultApplicationsClock(nvmlDevice_t handle, nvmlClockType_t kind, unsigned int *mhz)
 {
   return clock_mhz(handle, kind, mhz);
 }
@@ -164,12 +163,14 @@ static nvmlReturn_t idle_engine(nvmlDevice_t handle, unsigned int *percent, unsi
   return result;
 }
 
-SIM_API nvmlReturn_t nvmlDeviceGetEncoderUtilization(nvmlDevice_t handle, unsigned int *percent, unsigned int *period_us)
+SIM_API nvmlReturn_t nvmlDeviceGetEncoderUtilization(nvmlDevice_t handle, unsigned int *percent,
+                                                     unsigned int *period_us)
 {
   return idle_engine(handle, percent, period_us);
 }
 
-SIM_API nvmlReturn_t nvmlDeviceGetDecoderUtilization(nvmlDevice_t handle, unsigned int *percent, unsigned int *period_us)
+SIM_API nvmlReturn_t nvmlDeviceGetDecoderUtilization(nvmlDevice_t handle, unsigned int *percent,
+                                                     unsigned int *period_us)
 {
   return idle_engine(handle, percent, period_us);
 }

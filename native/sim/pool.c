@@ -10,21 +10,21 @@
 #define POOL_MAGIC 0x504f4f4cu
 
 typedef struct sim_block_s {
-  sim_range_t *range;  // taken from the heap, entered in no context
+  sim_range_t        *range;  // taken from the heap, entered in no context
   struct sim_block_s *next;
 } sim_block_t;
 
 struct CUmemPoolHandle_st {
-  uint32_t magic;
-  CUdevice device;
-  bool is_default;
-  uint64_t reuse[3];
-  uint64_t threshold_bytes;
-  uint64_t most_bytes;  // 0: the board's size
-  uint64_t reserved_bytes, reserved_high_bytes;
-  uint64_t used_bytes, used_high_bytes;
-  CUmemAccess_flags access[SIM_MAX_BOARDS];
-  sim_block_t *unused;
+  uint32_t                   magic;
+  CUdevice                   device;
+  bool                       is_default;
+  uint64_t                   reuse[3];
+  uint64_t                   threshold_bytes;
+  uint64_t                   most_bytes;  // 0: the board's size
+  uint64_t                   reserved_bytes, reserved_high_bytes;
+  uint64_t                   used_bytes, used_high_bytes;
+  CUmemAccess_flags          access[SIM_MAX_BOARDS];
+  sim_block_t               *unused;
   struct CUmemPoolHandle_st *next;
 };
 
@@ -187,9 +187,9 @@ static CUresult allocate(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUs
   return result;
 }
 
-SIM_TWINS(cuMemAllocAsync, ptsz, (CUdeviceptr *dptr, size_t bytes, CUstream stream),
+SIM_TWINS(cuMemAllocAsync, ptsz, (CUdeviceptr * dptr, size_t bytes, CUstream stream),
           allocate(dptr, bytes, NULL, stream, face))
-SIM_TWINS(cuMemAllocFromPoolAsync, ptsz, (CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream),
+SIM_TWINS(cuMemAllocFromPoolAsync, ptsz, (CUdeviceptr * dptr, size_t bytes, CUmemoryPool pool, CUstream stream),
           pool == NULL ? CUDA_ERROR_INVALID_VALUE : allocate(dptr, bytes, pool, stream, face))
 
 static CUresult give(CUdeviceptr dptr, CUstream handle, sim_face_t face)
@@ -374,7 +374,7 @@ SIM_API CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
 
 SIM_API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
 {
-  CUmemoryPool ignored;
+  CUmemoryPool   ignored;
   const CUresult result = pool_of(&ignored, device, false);
   if (result != CUDA_SUCCESS) {
     return result;

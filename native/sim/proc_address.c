@@ -18,9 +18,9 @@
 
 typedef struct sim_entry_s {
   const char *name;
-  int version;
-  bool is_twin;  // of the per-thread default stream
-  void *address;
+  int         version;
+  bool        is_twin;  // of the per-thread default stream
+  void       *address;
 } sim_entry_t;
 
 // driver.def stands in the order of names, so the rows of one name are neighbours and bsearch finds one of them.
@@ -40,8 +40,7 @@ static int compare_names(const void *key, const void *entry)
 static CUresult look_up(const char *symbol, void **address, int version, cuuint64_t flags,
                         CUdriverProcAddressQueryResult *status)
 {
-  const sim_entry_t *found =
-      bsearch(symbol, entries, sizeof entries / sizeof *entries, sizeof *entries, compare_names);
+  const sim_entry_t *found = bsearch(symbol, entries, sizeof entries / sizeof *entries, sizeof *entries, compare_names);
   if (found == NULL) {
     *status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     return CUDA_ERROR_NOT_FOUND;

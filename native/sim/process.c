@@ -5,11 +5,11 @@
 
 #include "driver.h"
 
-sim_process_t sim_process;
+sim_process_t   sim_process;
 pthread_mutex_t sim_lock = PTHREAD_MUTEX_INITIALIZER;
 
 enum { PHASE_NEW, PHASE_READY, PHASE_FORKED, PHASE_OVER };
-static _Atomic int phase;
+static _Atomic int     phase;
 static pthread_mutex_t init_lock = PTHREAD_MUTEX_INITIALIZER;
 
 CUresult sim_ready(void)
@@ -55,8 +55,8 @@ static CUresult start(void)
   if (shared == NULL) {
     return CUDA_ERROR_NO_DEVICE;
   }
-  const int count = sim_visible_boards(shared, getenv("CUDA_VISIBLE_DEVICES"), getenv("CUDA_DEVICE_ORDER"),
-                                       sim_process.board_of);
+  const int count =
+      sim_visible_boards(shared, getenv("CUDA_VISIBLE_DEVICES"), getenv("CUDA_DEVICE_ORDER"), sim_process.board_of);
   if (count == 0) {
     return CUDA_ERROR_NO_DEVICE;
   }

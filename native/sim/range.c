@@ -6,8 +6,8 @@
 
 #include "driver.h"
 
-static void *ranges;
-static void *reserved;
+static void    *ranges;
+static void    *reserved;
 static uint64_t next_buffer_id = 1;
 
 static int compare(const void *left, const void *right)
@@ -28,7 +28,7 @@ static void **tree_of(sim_range_kind_t kind)
 static sim_range_t *find_in(void **tree, CUdeviceptr address)
 {
   const sim_range_t key = {.start = (uintptr_t)address, .bytes = 1};
-  void *node = tfind(&key, tree, compare);
+  void             *node = tfind(&key, tree, compare);
   return node == NULL ? NULL : *(sim_range_t **)node;
 }
 

@@ -58,7 +58,7 @@ sim_shared_t *sim_shared_open(void)
     return NULL;
   }
   struct stat info;
-  void *mapping = MAP_FAILED;
+  void       *mapping = MAP_FAILED;
   // A short file would be mapped all the same, and kill the process at the first touch of its end.
   if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size >= (off_t)sizeof(sim_shared_t)) {
     mapping = mmap(NULL, sizeof(sim_shared_t), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -146,7 +146,7 @@ sim_slot_t *sim_shared_claim_slot(sim_shared_t *shared)
   for (uint32_t pass = 0; pass < 2 && identity != 0; pass++) {
     for (uint32_t i = 0; i < SIM_MAX_SLOTS; i++) {
       sim_slot_t *slot = &shared->slots[i];
-      uint64_t free_owner = 0;
+      uint64_t    free_owner = 0;
       // The first pass takes free slots, the second looks for dead owners too.
       if (pass == 1) {
         sim_shared_living_pid(slot);
@@ -209,7 +209,7 @@ uint64_t sim_shared_used(sim_shared_t *shared, uint32_t board)
 bool sim_shared_reserve(sim_shared_t *shared, sim_slot_t *slot, uint32_t board, uint64_t bytes)
 {
   const uint64_t capacity = sim_board_capacity(&shared->boards[board]);
-  sim_use_t *use = &slot->uses[board];
+  sim_use_t     *use = &slot->uses[board];
   if (bytes > capacity) {
     return false;
   }
@@ -230,9 +230,11 @@ bool sim_shared_reserve(sim_shared_t *shared, sim_slot_t *slot, uint32_t board, 
       return false;
     }
     if (bury) {
-      // It would fit but for others who are asking at this moment. Lower slots come back sooner.
-      const uint64_t place = (uint64_t)(slot - shared->slots);
-      const struct timespec pause = {.tv_nsec = (long)(1000 * (1 + (place + attempt * 7) % 64))};
+      // It would fit but for others who are asking at this moment, which takes them microseconds; one that lost its
+      // processor meanwhile gets a second. Who waits how long depends on the slot, so that two do not meet again.
+      const uint64_t        place = (uint64_t)(slot - shared->slots);
+      const struct timespec pause = {.tv_nsec =
+                                         attempt < 100 ? (long)(1000 * (1 + (place + attempt * 7) % 64)) : 10000000};
       nanosleep(&pause, NULL);
     }
     bury = true;

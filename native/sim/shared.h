@@ -21,9 +21,9 @@
 
 // Constants of one board. jupyter_vgpu/sim.py lists the same fields in the same order.
 typedef struct sim_board_s {
-  char name[96];
-  char serial[32];
-  uint8_t uuid[16];
+  char     name[96];
+  char     serial[32];
+  uint8_t  uuid[16];
   uint64_t memory_bytes;    // physical; NVML's total
   uint64_t reserved_bytes;  // kept by the driver: CUDA's total is memory - reserved
   uint64_t context_bytes;   // what a bare context costs
@@ -67,22 +67,22 @@ typedef struct sim_use_s {
 
 typedef struct sim_slot_s {
   _Atomic uint64_t owner;  // PID and start time of the process, packed; 0 = free
-  uint64_t reserved[7];
-  sim_use_t uses[SIM_MAX_BOARDS];
+  uint64_t         reserved[7];
+  sim_use_t        uses[SIM_MAX_BOARDS];
 } sim_slot_t;
 
 typedef struct sim_shared_s {
-  uint64_t magic;
-  uint32_t layout;
-  uint32_t board_count;  // 1..SIM_MAX_BOARDS
-  uint32_t cuda_version; // 13000
-  uint32_t reserved0;
-  char driver_version[80];
-  char nvml_version[80];
+  uint64_t         magic;
+  uint32_t         layout;
+  uint32_t         board_count;  // 1..SIM_MAX_BOARDS
+  uint32_t         cuda_version; // 13000
+  uint32_t         reserved0;
+  char             driver_version[80];
+  char             nvml_version[80];
   _Atomic uint32_t slot_count;  // one past the highest slot ever used
-  uint32_t reserved1[7];
-  sim_board_t boards[SIM_MAX_BOARDS];
-  sim_slot_t slots[SIM_MAX_SLOTS];
+  uint32_t         reserved1[7];
+  sim_board_t      boards[SIM_MAX_BOARDS];
+  sim_slot_t       slots[SIM_MAX_SLOTS];
 } sim_shared_t;
 
 #define SIM_WINDOW_SHIFT 27u  // a utilisation window lasts 2^27 ns, 134 ms

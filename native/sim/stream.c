@@ -71,7 +71,7 @@ CUresult sim_stream_of(CUstream handle, sim_face_t face, CUstream *stream)
     return handle->magic == SIM_DEAD_MAGIC && !sim_context_is_alive(handle->context) ? CUDA_ERROR_CONTEXT_IS_DESTROYED
                                                                                      : CUDA_ERROR_INVALID_HANDLE;
   }
-  CUcontext context;
+  CUcontext      context;
   const CUresult result = sim_current(&context);
   if (result != CUDA_SUCCESS) {
     return result;
@@ -93,9 +93,9 @@ uint64_t sim_stream_until(CUstream stream)
 {
   uint64_t until = atomic_load_explicit(&stream->until_ns, memory_order_relaxed);
   if ((stream->flags & SIM_STREAM_NON_BLOCKING) == 0) {
-    const uint64_t other = atomic_load_explicit(
-        stream->is_legacy ? &stream->context->blocking_until_ns : &stream->context->legacy->until_ns,
-        memory_order_relaxed);
+    const uint64_t other = atomic_load_explicit(stream->is_legacy ? &stream->context->blocking_until_ns
+                                                                  : &stream->context->legacy->until_ns,
+                                                memory_order_relaxed);
     until = other > until ? other : until;
   }
   return until;
@@ -181,7 +181,7 @@ void sim_streams_drop(CUcontext context)
 
 SIM_API CUresult cuStreamCreateWithPriority(CUstream *out, unsigned int flags, int priority)
 {
-  CUcontext context;
+  CUcontext      context;
   const CUresult result = sim_current(&context);
   if (result != CUDA_SUCCESS) {
     return result;

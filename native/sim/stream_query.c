@@ -4,7 +4,7 @@
 
 static CUresult flags_of(CUstream handle, unsigned int *flags, sim_face_t face)
 {
-  CUstream stream;
+  CUstream       stream;
   const CUresult result = sim_stream_of(handle, face, &stream);
   if (result == CUDA_SUCCESS && flags != NULL) {
     *flags = stream->flags;
@@ -14,7 +14,7 @@ static CUresult flags_of(CUstream handle, unsigned int *flags, sim_face_t face)
 
 static CUresult priority_of(CUstream handle, int *priority, sim_face_t face)
 {
-  CUstream stream;
+  CUstream       stream;
   const CUresult result = sim_stream_of(handle, face, &stream);
   if (result == CUDA_SUCCESS && priority != NULL) {
     *priority = stream->priority;
@@ -24,7 +24,7 @@ static CUresult priority_of(CUstream handle, int *priority, sim_face_t face)
 
 static CUresult id_of(CUstream handle, unsigned long long *id, sim_face_t face)
 {
-  CUstream stream;
+  CUstream       stream;
   const CUresult result = sim_stream_of(handle, face, &stream);
   if (result == CUDA_SUCCESS && id != NULL) {
     *id = stream->stream_id;
@@ -34,7 +34,7 @@ static CUresult id_of(CUstream handle, unsigned long long *id, sim_face_t face)
 
 static CUresult context_of(CUstream handle, CUcontext *context, sim_face_t face)
 {
-  CUstream stream;
+  CUstream       stream;
   const CUresult result = sim_stream_of(handle, face, &stream);
   if (result == CUDA_SUCCESS && context != NULL) {
     *context = stream->context;
@@ -44,7 +44,7 @@ static CUresult context_of(CUstream handle, CUcontext *context, sim_face_t face)
 
 static CUresult device_of(CUstream handle, CUdevice *device, sim_face_t face)
 {
-  CUstream stream;
+  CUstream       stream;
   const CUresult result = sim_stream_of(handle, face, &stream);
   if (result == CUDA_SUCCESS && device != NULL) {
     *device = stream->context->device;

@@ -42,7 +42,7 @@ static int match(const sim_shared_t *shared, const uint32_t *ordered, int count,
     int found = -1;
     for (int i = 0; i < count; i++) {
       const uint8_t *u = shared->boards[ordered[i]].uuid;
-      char text[48];
+      char           text[48];
       snprintf(text, sizeof text, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0],
                u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
       if (strncasecmp(text, entry, strlen(entry)) == 0) {
@@ -54,23 +54,23 @@ static int match(const sim_shared_t *shared, const uint32_t *ordered, int count,
     }
     return found;
   }
-  char *end = NULL;
+  char      *end = NULL;
   const long index = strtol(entry, &end, 10);
   return end == entry || *end != 0 || index < 0 || index >= count ? -1 : (int)index;
 }
 
 int sim_visible_boards(const sim_shared_t *shared, const char *visible, const char *order, uint32_t *board_of)
 {
-  uint32_t ordered[SIM_MAX_BOARDS];
+  uint32_t  ordered[SIM_MAX_BOARDS];
   const int count = order_boards(shared, order, ordered);
   if (visible == NULL) {
     memcpy(board_of, ordered, sizeof ordered);
     return count;
   }
-  int chosen = 0;
+  int         chosen = 0;
   const char *cursor = visible;
   while (*cursor != 0 && chosen < count) {
-    char entry[64];
+    char         entry[64];
     const size_t length = strcspn(cursor, ",");
     const size_t lead = strspn(cursor, " \t");
     if (lead >= length || length - lead >= sizeof entry) {

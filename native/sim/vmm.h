@@ -7,16 +7,16 @@
 
 // One cuMemCreate. It lives while a handle or a mapping holds it.
 typedef struct sim_physical_s {
-  CUdevice device;
-  size_t bytes;
-  int fd;               // the memory file it lies in
-  off_t offset;
-  bool owns_file;       // exportable memory has a file of its own
-  bool is_imported;     // then the exporter pays
+  CUdevice                     device;
+  size_t                       bytes;
+  int                          fd;               // the memory file it lies in
+  off_t                        offset;
+  bool                         owns_file;       // exportable memory has a file of its own
+  bool                         is_imported;     // then the exporter pays
   CUmemGenericAllocationHandle handle;
-  uint32_t handles;     // references by handle
-  uint32_t mappings;
-  CUmemAllocationProp properties;
+  uint32_t                     handles;     // references by handle
+  uint32_t                     mappings;
+  CUmemAllocationProp          properties;
 } sim_physical_t;
 
 // pre of all: sim_lock held

@@ -67,7 +67,7 @@ static CUresult map(CUdeviceptr address, size_t bytes, sim_physical_t *physical)
       mapped_in((uintptr_t)address, bytes) != NULL) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  void *place = (void *)(uintptr_t)address;
+  void        *place = (void *)(uintptr_t)address;
   sim_range_t *range = sim_range_add((uintptr_t)address, bytes, SIM_RANGE_MAPPED, physical->device, NULL);
   if (range == NULL) {
     return CUDA_ERROR_OUT_OF_MEMORY;
@@ -114,7 +114,7 @@ static void unmap(uintptr_t start, size_t bytes)
   // Nothing may take the place of what is unmapped: the addresses stay reserved.
   mmap((void *)start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   for (uintptr_t at = start; at < start + bytes;) {
-    sim_range_t *range = sim_range_find(at);
+    sim_range_t    *range = sim_range_find(at);
     sim_physical_t *physical = range->physical;
     at += range->bytes;
     sim_range_remove(range);

@@ -16,9 +16,9 @@
 
 static struct {
   sim_physical_t **slots;  // a handle is an index, so a wrong one is found out
-  size_t count;
-  size_t first_free;
-  int file[SIM_MAX_BOARDS];  // shared by all memory that is not exportable; one descriptor per 2 MiB would be too many
+  size_t           count;
+  size_t           first_free;
+  int  file[SIM_MAX_BOARDS];  // shared by all memory that is not exportable; one descriptor per 2 MiB would be too many
   bool has_file[SIM_MAX_BOARDS];
   off_t end[SIM_MAX_BOARDS];
 } vmm;
@@ -40,7 +40,7 @@ static bool give_handle(sim_physical_t *physical)
     vmm.first_free++;
   }
   if (vmm.first_free == vmm.count) {
-    const size_t more = vmm.count == 0 ? 64 : vmm.count * 2;
+    const size_t     more = vmm.count == 0 ? 64 : vmm.count * 2;
     sim_physical_t **slots = realloc(vmm.slots, more * sizeof *slots);
     if (slots == NULL) {
       return false;
@@ -211,7 +211,7 @@ SIM_API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handl
   return result;
 }
 
-SIM_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *properties,
+SIM_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp         *properties,
                                                         CUmemGenericAllocationHandle handle)
 {
   CUresult result = sim_ready();
@@ -238,7 +238,7 @@ SIM_API CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationH
   }
   pthread_mutex_lock(&sim_lock);
   const sim_physical_t *physical = sim_physical_find(handle);
-  const int fd = physical == NULL || !physical->owns_file ? -1 : fcntl(physical->fd, F_DUPFD_CLOEXEC, 3);
+  const int             fd = physical == NULL || !physical->owns_file ? -1 : fcntl(physical->fd, F_DUPFD_CLOEXEC, 3);
   pthread_mutex_unlock(&sim_lock);
   if (fd < 0) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -250,8 +250,8 @@ SIM_API CUresult cuMemExportToShareableHandle(void *out, CUmemGenericAllocationH
 // returns: the CUDA ordinal of the board a memory file belongs to; -1 when it is no such file, or not visible
 static int device_of_file(int fd)
 {
-  char path[48];
-  char target[128];
+  char         path[48];
+  char         target[128];
   unsigned int board;
   snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   const ssize_t length = readlink(path, target, sizeof target - 1);
@@ -278,22 +278,26 @@ SIM_API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ha
     return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
   }
   struct stat info;
-  const int theirs = (int)(uintptr_t)os_handle;
-  const int device = device_of_file(theirs);
+  const int   theirs = (int)(uintptr_t)os_handle;
+  const int   device = device_of_file(theirs);
   if (device < 0 || fstat(theirs, &info) != 0 || info.st_size <= 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   sim_physical_t *physical = calloc(1, sizeof *physical);
-  const int fd = fcntl(theirs, F_DUPFD_CLOEXEC, 3);
+  const int       fd = fcntl(theirs, F_DUPFD_CLOEXEC, 3);
   if (physical == NULL || fd < 0) {
     free(physical);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  *physical = (sim_physical_t){
-      .device = device, .bytes = (size_t)info.st_size, .fd = fd, .owns_file = true, .is_imported = true, .handles = 1,
-      .properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
-                     .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-                     .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}}};
+  *physical = (sim_physical_t){.device = device,
+                               .bytes = (size_t)info.st_size,
+                               .fd = fd,
+                               .owns_file = true,
+                               .is_imported = true,
+                               .handles = 1,
+                               .properties = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
+                                              .requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
+                                              .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = device}}};
   pthread_mutex_lock(&sim_lock);
   if (give_handle(physical)) {
     *handle = physical->handle;
