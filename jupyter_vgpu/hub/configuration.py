@@ -11,10 +11,9 @@ from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner
 from traitlets.config import Config
 from traitlets.utils.importstring import import_item
 
-from jupyter_vgpu.config import parse_profiles
 from jupyter_vgpu.errors import BadValueError, VGPUError
 from jupyter_vgpu.hub.injectors import Injector, injector_for
-from jupyter_vgpu.hub.settings import check_names
+from jupyter_vgpu.hub.settings import VGPUHub
 from jupyter_vgpu.hub.spawner import VGPULocalProcessSpawner, VGPUSimpleLocalProcessSpawner, VGPUSpawnerMixin
 from jupyter_vgpu.hub.startup import arrange, give_up
 
@@ -85,16 +84,16 @@ def setup(
         if value is not None:
             c.VGPUHub[name] = value
     try:
-        check_names(c)
-        offered = parse_profiles(c.VGPUHub.profiles, "VGPUHub.profiles") if "profiles" in c.VGPUHub else None
+        settings = VGPUHub.read(c)
+        c.VGPUHub.agent = settings.agent  # also the trace by which the hub's start knows that this was called
         given = _given_spawner(c)
         c.JupyterHub.spawner_class = with_vgpu(given, injector)
     except VGPUError as error:
         give_up(error)
-    names = ", ".join(p.name + (" (default)" if p.is_default else "") for p in offered or ()) or "the built-in ones"
+    names = ", ".join(profile.name + (" (default)" if profile.is_default else "") for profile in settings.offered)
     kept = sorted({hook for section in _sections(c, given) for hook in _HOOKS if hook in section})
     _say(f"{given.__name__} now starts servers in slices of a GPU ({c.JupyterHub.spawner_class.__name__})")
-    _say(f"profiles: {names}; agent: {c.VGPUHub.get('agent') or 'the one of this node'}")
+    _say(f"profiles: {names}; agent: {settings.agent}")
     if kept:
         _say(f"kept as configured, and still run: {', '.join(kept)}")
 

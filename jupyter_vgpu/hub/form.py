@@ -6,6 +6,7 @@ per profile with its label and a described-by note.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 
@@ -56,7 +57,8 @@ def _state(devices: Sequence[DeviceInfo] | None, trouble: str) -> str:
             "No GPU can be had at the moment: the GPU agent of this node does not answer. "
             f"Reload this page to ask again. <small>{escape(trouble)}</small></p>"
         )
-    names = ", ".join(f"{device['name']} ({format_bytes(device['total_bytes'])})" for device in devices)
+    kinds = Counter(f"{device['name']} ({format_bytes(device['total_bytes'])})" for device in devices)
+    names = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
     text = f"On this node: {names}." if names else "This node has no GPU."
     return f'<p id="jupyter-vgpu-state" class="text-muted">{escape(text)}</p>'
 

@@ -53,10 +53,12 @@ def correction(
     running = {tenant_name(*key): key for key in servers}
     known = {entry.claim_id for entry in entries}
     held = {claim["claim"] for claim in claims}
+    in_use = set(servers.values())
     for claim in claims:
         key = running.get(claim["tenant"])
         if key is None:
-            result.release.append((claim, "its server does not run"))
+            if claim["claim"] not in in_use:  # its user may have been renamed
+                result.release.append((claim, "its server does not run"))
         elif servers[key] not in (None, claim["claim"]):
             result.release.append((claim, "its server holds another claim"))
         elif servers[key] == claim["claim"] and claim["claim"] not in known:

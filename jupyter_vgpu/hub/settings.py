@@ -16,10 +16,11 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 from traitlets import Dict, Float, TraitError, Unicode, default
 from traitlets.config import Config, SingletonConfigurable
+from traitlets.config.loader import LazyConfigValue
 
 from jupyter_vgpu.client import SYSTEM_RUNTIME_DIR, HubClient
 from jupyter_vgpu.config import BUILT_IN_PROFILES, PROFILE_KEYS, parse_profiles
-from jupyter_vgpu.errors import BadValueError
+from jupyter_vgpu.errors import BadValueError, VGPUError
 from jupyter_vgpu.hub.desk import ClaimDesk
 from jupyter_vgpu.ledger import Ledger
 from jupyter_vgpu.model import Profile
@@ -89,6 +90,18 @@ class VGPUHub(SingletonConfigurable):
         return f"sqlite:///{_data_folder(getattr(self.parent, 'db_url', '')) / LEDGER_FILE}"
 
     @classmethod
+    def read(cls, config: Config) -> VGPUHub:
+        """Return the settings that `config` holds so far, checked; nothing is opened.
+
+        Raises:
+            BadValueError: A setting is not understood, or there is none of its name.
+        """
+        check(config)
+        settings = cls(config=config)
+        assert settings.offered
+        return settings
+
+    @classmethod
     def start(cls, parent: Any) -> VGPUHub:
         """Return the settings of the running hub, checked, with the ledger open.
 
@@ -99,16 +112,12 @@ class VGPUHub(SingletonConfigurable):
             BadValueError: A setting is not understood, or there is none of its name.
             LedgerError: The ledger cannot be opened.
         """
-        check_names(parent.config)
-        try:
-            settings = cls.instance(parent=parent)
-        except TraitError as error:
-            cls.clear_instance()
-            raise BadValueError("VGPUHub", dict(parent.config.VGPUHub), str(error)) from error
+        check(parent.config)
+        settings = cls.instance(parent=parent)
         try:
             assert settings.offered
             assert settings.desk
-        except Exception:
+        except VGPUError:
             cls.clear_instance()
             raise
         return settings
@@ -136,13 +145,20 @@ def _data_folder(hub_db_url: str) -> Path:
     return Path.cwd()
 
 
-def check_names(config: Config) -> None:
-    """Refuse a setting that does not exist; traitlets would only warn, and go on without it.
+def check(config: Config) -> None:
+    """Refuse a setting that does not exist, of which traitlets would only warn, and a value of the wrong type.
 
     Raises:
         BadValueError: Naming it and what there is.
     """
     known = sorted(VGPUHub.class_trait_names(config=True))
-    for name in config.get("VGPUHub", {}):
+    probe = VGPUHub()
+    for name, value in config.get("VGPUHub", {}).items():
         if name not in known:
-            raise BadValueError(f"VGPUHub.{name}", config.VGPUHub[name], f"only the settings {', '.join(known)} are")
+            raise BadValueError(f"VGPUHub.{name}", value, f"only the settings {', '.join(known)} are")
+        if isinstance(value, LazyConfigValue):
+            continue  # additions to the default
+        try:
+            setattr(probe, name, value)
+        except TraitError as error:
+            raise BadValueError(f"VGPUHub.{name}", value, f"what it takes is ({error})") from error

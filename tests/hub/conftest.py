@@ -92,6 +92,10 @@ class Agent:
     def claims(self) -> list[ClaimInfo]:
         return self.client.claims()
 
+    def hub(self, **environment: str) -> Hub:
+        """Return a hub that is to get its slices here, not started yet."""
+        return Hub(self, **environment)
+
     def make_claim(self, tenant: str, hub: str) -> str:
         """Claim a quarter behind a hub's back; return the claim's id."""
         (profile,) = parse_profiles({"1/4 GPU": {"share": "1/4"}})
@@ -200,6 +204,10 @@ class Hub:
                 if entry.name.isdigit() and home in (entry / "environ").read_bytes().split(b"\0"):
                     return int(entry.name)
         raise AssertionError(f"no process of {user}")
+
+    def environment_of(self, user: str) -> list[str]:
+        """Return the environment of a user's default server as `KEY=value`."""
+        return Path(f"/proc/{self.pid_of(user)}/environ").read_text().split("\0")
 
     def failures(self) -> int:
         """Return the hub's count of failed spawns since the last good one."""

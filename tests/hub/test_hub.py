@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +21,8 @@ def spawn_together(hub: Any, users: tuple[str, ...]) -> None:
         list(people.map(hub.spawn, users))
 
 
-def environment_of(pid: int) -> dict[str, str]:
-    content = Path(f"/proc/{pid}/environ").read_bytes()
-    pairs = (entry.partition(b"=") for entry in content.split(b"\0") if entry)
-    return {key.decode(): value.decode() for key, _, value in pairs}
+def environment_of(hub: Any, user: str) -> dict[str, str]:
+    return dict(entry.split("=", 1) for entry in hub.environment_of(user) if entry)
 
 
 def test_four_users_fill_four_quarters_and_the_fifth_gets_in_when_one_leaves(hub: Any, agent: Any) -> None:
@@ -50,7 +49,7 @@ def test_four_users_fill_four_quarters_and_the_fifth_gets_in_when_one_leaves(hub
 def test_a_servers_environment_leads_to_the_agent_and_holds_no_limit(hub: Any, agent: Any) -> None:
     hub.spawn("quick")
 
-    environment = environment_of(hub.pid_of("quick"))
+    environment = environment_of(hub, "quick")
 
     ours = {key for key in environment if "VGPU" in key and not key.startswith("JUPYTER_VGPU_TEST")}
     assert ours == {"JUPYTER_VGPU_SOCKET", "JUPYTER_VGPU_SECRET", "JUPYTER_VGPU_API", "JUPYTER_VGPU_SIM"}
@@ -58,6 +57,24 @@ def test_a_servers_environment_leads_to_the_agent_and_holds_no_limit(hub: Any, a
     assert len(environment["JUPYTER_VGPU_SECRET"]) == 64
     assert environment["LD_PRELOAD"].endswith("/libjupyter_vgpu.so")
     assert environment["LD_LIBRARY_PATH"].split(":")[0].endswith("/lib/sim")
+
+
+def test_what_runs_in_a_servers_environment_sees_its_quarter_and_no_more(hub: Any, agent: Any) -> None:
+    hub.spawn("quick")
+    (claim,) = agent.claims()
+    code = (
+        "from cuda.bindings import driver as d; d.cuInit(0); _, device = d.cuDeviceGet(0); "
+        "_, context = d.cuDevicePrimaryCtxRetain(device); d.cuCtxSetCurrent(context); "
+        "print(d.cuMemGetInfo()[2], *(int(d.cuMemAlloc(size << 30)[0]) for size in (15, 15)))"
+    )
+
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=environment_of(hub, "quick"), capture_output=True, text=True, timeout=60
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    out_of_memory = 2  # CUDA_ERROR_OUT_OF_MEMORY
+    assert ran.stdout.split() == [str(claim["devices"][0]["memory_bytes"]), "0", str(out_of_memory)]
 
 
 def test_named_servers_of_one_user_have_slices_of_their_own(hub: Any, agent: Any) -> None:
@@ -113,7 +130,9 @@ def test_who_chooses_nothing_gets_the_default(hub: Any, agent: Any) -> None:
             {"vgpu_profile": "1/4 GPU", "memory": "80GiB"}, "user_options['memory']: '80GiB' is not", id="an extra key"
         ),
         pytest.param({"share": 1}, "user_options['share']: 1 is not allowed; only the key vgpu_profile is", id="ours"),
-        pytest.param({"user_options": {"x": 1}}, "user_options['x']: 1 is not allowed", id="in the new form"),
+        pytest.param(
+            {"user_options": {"x": 1}}, "is not allowed; only the key vgpu_profile is", id="JupyterHub 6's way"
+        ),
     ],
 )
 def test_options_over_rest_that_are_not_understood_are_refused(
@@ -142,12 +161,12 @@ def test_a_form_that_is_not_understood_is_refused_on_its_page(hub: Any, agent: A
 
 
 def test_a_server_that_dies_by_itself_gives_its_slice_back(hub: Any, agent: Any) -> None:
-    hub.spawn("quick")
-    assert agent.tenants() == ["quick"]
+    hub.spawn("quick-dying")
 
-    os.kill(hub.pid_of("quick"), signal.SIGKILL)
+    os.kill(hub.pid_of("quick-dying"), signal.SIGKILL)
 
     hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
+    assert hub.ledger().history("quick-dying")[-1].ended_because == "the server ended by itself"
 
 
 @pytest.mark.parametrize("user", ["broken", "late"], ids=["raising", "taking too long"])
@@ -258,16 +277,16 @@ def test_what_is_stopped_while_the_agent_is_down_is_released_when_it_is_back(hub
 
 
 def test_a_server_outlives_a_crash_of_the_hub_with_its_slice(hub: Any, agent: Any) -> None:
-    hub.spawn("ada")
+    hub.spawn("quick")
     (before,) = agent.claims()
 
     hub.kill()
     hub.start()
-    hub.wait_ready("ada")
+    hub.wait_ready("quick")
     time.sleep(2.5)  # twice the interval of reconciliation
 
     assert [claim["claim"] for claim in agent.claims()] == [before["claim"]]
-    hub.stop_server("ada")
+    hub.stop_server("quick")
     hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
 
 

@@ -82,3 +82,7 @@ def test_an_entry_without_an_answer_is_closed_when_its_server_is_gone_and_kept_w
 
     assert correction([unanswered], [], {}).close
     assert not correction([unanswered], [], {("ada", ""): None}).close
+
+
+def test_a_running_server_of_a_renamed_user_keeps_its_claim() -> None:
+    assert correction([], [claim("ada", "c1")], {("countess", ""): "c1"}).release == []

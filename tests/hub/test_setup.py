@@ -15,6 +15,7 @@ from traitlets.config import Config
 from jupyter_vgpu.errors import BadValueError
 from jupyter_vgpu.hub import (
     LocalInjector,
+    VGPUHub,
     VGPULocalProcessSpawner,
     VGPUSimpleLocalProcessSpawner,
     VGPUSpawnerMixin,
@@ -92,6 +93,17 @@ def test_what_was_configured_before_is_not_overwritten() -> None:
     setup(c)
 
     assert c.VGPUHub.profiles == {"half": {"share": "1/2"}}
+
+
+def test_profiles_may_be_added_to_the_built_in_ones() -> None:
+    c = Config()
+    c.VGPUHub.profiles.update({"tiny": {"memory": "512MiB"}})
+
+    setup(c)
+
+    names = [profile.name for profile in VGPUHub.read(c).offered]
+    assert names[0] == "1/8 GPU"
+    assert names[-1] == "tiny"
 
 
 def refused(c: Config, **settings: Any) -> str:
@@ -209,7 +221,7 @@ BAD = 'c.VGPUHub.profiles = {"1/4 GPU": {"memory": "8GiBB"}}\n'
         ),
         pytest.param(
             'c.JupyterHub.spawner_class = "vgpu-simple"\nc.VGPUHub.profiles = ["1/4"]\n',
-            "jupyter_vgpu: VGPUHub",
+            "jupyter_vgpu: VGPUHub.profiles: ['1/4'] is not allowed; ",
             id="a value of the wrong type",
         ),
         pytest.param(
