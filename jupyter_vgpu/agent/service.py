@@ -199,6 +199,7 @@ class Agent:
         if released is not None:
             BACKENDS[released.backend].release(released)
         if tenant is not None:
+            self._looker.note(tenant.claim, ())
             tenant.pages.release()
             if tenant.processes:
                 # They keep what they hold until they end; until then nobody else is promised it.
@@ -278,7 +279,7 @@ class Agent:
             return Answer(pages.ATTACH_FULL, f"this slice has {pages.max_slots()} processes, the most it may have")
         ended = partial(self._detach, tenant, peer.pid)
         self._deaths.watch(pidfd, ended)
-        self._looker.look_at(self._attached(), at_once=True)
+        self._looker.note(tenant.claim, list(tenant.processes))
         return Answer(
             pages.ATTACH_OK, slot=process.slot, fds=(tenant.pages.control_fd, tenant.pages.usage_fd), undo=ended
         )
@@ -288,13 +289,10 @@ class Agent:
         if process is None:
             return
         self._deaths.forget(process.pidfd)
-        self._looker.look_at(self._attached())
+        self._looker.note(tenant.claim, list(tenant.processes))
         claim_id = tenant.claim.claim_id
         if not tenant.processes and self._lingering.pop(claim_id, None) is not None:
             tenant.pages.close()
-
-    def _attached(self) -> list[tuple[Claim, tuple[int, ...]]]:
-        return [(tenant.claim, tuple(tenant.processes)) for tenant in self._tenants.values() if tenant.processes]
 
     def _seen(self, claim: Claim, pids: Sequence[int], enforcement: Enforcement, at: float) -> None:
         tenant = self._tenants.get(claim.claim_id)

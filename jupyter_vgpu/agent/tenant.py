@@ -83,7 +83,6 @@ class Tenant:
             for index in range(len(self.claim.grants)):
                 self._past_launches[index] += self.reading(process, index).launches
             self.pages.clear_slot(process.slot)
-            self.verification = None
         return process
 
     def reading(self, process: Process, index: int) -> Reading:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jupyter_vgpu.agent.claims import ClaimBook
 from jupyter_vgpu.agent.peers import process_name
 from jupyter_vgpu.agent.tenant import Process, Tenant
-from jupyter_vgpu.backends import BACKENDS
+from jupyter_vgpu.backends import BACKENDS, Enforcement
 from jupyter_vgpu.client import (
     AgentInfo,
     ClaimInfo,
@@ -69,16 +69,22 @@ def device_views(book: ClaimBook, rooms: Sequence[Room]) -> list[DeviceInfo]:
 
 def enforced_by_view(tenant: Tenant, is_isolated: bool) -> EnforcedBy:
     """Return how strongly a claim is enforced, as last seen by its backend."""
-    seen = tenant.verification
-    is_verified = seen is not None and seen.enforcement.is_verified
-    note = seen.enforcement.note if seen else "not looked at yet"
+    backend = BACKENDS[tenant.claim.backend]
+    seen = tenant.verification if tenant.processes else None
+    if seen is not None:
+        enforcement = seen.enforcement
+    elif tenant.processes:
+        enforcement = Enforcement(backend.level, False, "a process has just attached and was not looked at yet")
+    else:
+        enforcement = backend.observe(tenant.claim, ())
+    note = enforcement.note
     if not is_isolated:
         note = f"demo, not isolated: tenants run as the agent's own user; {note}"
     return {
         "backend": tenant.claim.backend,
-        "level": seen.enforcement.level if seen else BACKENDS[tenant.claim.backend].level,
-        "verified": is_verified,
-        "verified_at": seen.at if seen and is_verified else None,
+        "level": enforcement.level,
+        "verified": enforcement.is_verified,
+        "verified_at": seen.at if seen and enforcement.is_verified else None,
         "isolated": is_isolated,
         "note": note,
     }

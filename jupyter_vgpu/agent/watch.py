@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from jupyter_vgpu.model import Claim
 
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 1.0
+_ROUND_SECONDS = 10.0
 
 
 class DeathWatch:
@@ -53,9 +54,10 @@ class DeathWatch:
 
 
 class Looker:
-    """A thread that asks the backends what they see in attached processes, about once a second.
+    """A thread that asks the backends what they see in attached processes.
 
-    Reading /proc can wait for a process that holds its own memory map locked, so the loop never does it.
+    At once where processes came or went, and everywhere every ten seconds: a look costs a millisecond or more per
+    process. Reading /proc can wait for a process that holds its own memory map locked, so the loop never does it.
     """
 
     def __init__(
@@ -64,8 +66,8 @@ class Looker:
         """Report to `seen(claim, pids, enforcement, unix_seconds)`, in `loop`."""
         self._loop = loop
         self._seen = seen
-        self._todo: list[tuple[Claim, tuple[int, ...]]] = []
-        self._wake = threading.Event()
+        self._attached: dict[str, tuple[Claim, tuple[int, ...]]] = {}
+        self._changed: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._stopped = False
         self._thread = threading.Thread(target=self._look_on, name="jvgpu-looker", daemon=True)
 
@@ -73,28 +75,40 @@ class Looker:
         """Start the thread. It is a daemon: one stuck in /proc does not keep the agent alive."""
         self._thread.start()
 
-    def look_at(self, todo: list[tuple[Claim, tuple[int, ...]]], at_once: bool = False) -> None:
-        """Say which processes of which claims to look at from now on."""
-        self._todo = todo
-        if at_once:
-            self._wake.set()
+    def note(self, claim: Claim, pids: Sequence[int]) -> None:
+        """Say which processes of `claim` are attached from now on; none = it is not looked at any more."""
+        if pids:
+            # Replaced, not changed: the thread goes through the one it has got.
+            self._attached = {**self._attached, claim.claim_id: (claim, tuple(pids))}
+            self._changed.put(claim.claim_id)
+        else:
+            self._attached = {name: each for name, each in self._attached.items() if name != claim.claim_id}
 
     def stop(self) -> None:
         """Stop; whatever is being looked at is not reported."""
         self._stopped = True
-        self._wake.set()
+        self._changed.put("")
 
     def _look_on(self) -> None:
+        next_round = time.monotonic() + _ROUND_SECONDS
         while not self._stopped:
-            self._wake.wait(_LOOK_SECONDS)
-            self._wake.clear()
-            for claim, pids in self._todo:
-                try:
-                    enforcement = BACKENDS[claim.backend].observe(claim, pids)
-                except Exception:
-                    log.exception("claim %s of %s: looking at its processes failed", claim.claim_id, claim.tenant)
-                    continue
-                if self._stopped:
-                    return
-                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
-                    self._loop.call_soon_threadsafe(self._seen, claim, pids, enforcement, time.time())
+            try:
+                changed = {self._changed.get(timeout=max(0.0, next_round - time.monotonic()))}
+                while not self._changed.empty():
+                    changed.add(self._changed.get())
+            except queue.Empty:
+                changed = set(self._attached)
+                next_round = time.monotonic() + _ROUND_SECONDS
+            attached = self._attached
+            for claim_id in changed & set(attached):
+                self._look_at(*attached[claim_id])
+
+    def _look_at(self, claim: Claim, pids: tuple[int, ...]) -> None:
+        try:
+            enforcement = BACKENDS[claim.backend].observe(claim, pids)
+        except Exception:
+            log.exception("claim %s of %s: looking at its processes failed", claim.claim_id, claim.tenant)
+            return
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
+            if not self._stopped:
+                self._loop.call_soon_threadsafe(self._seen, claim, pids, enforcement, time.time())

@@ -76,7 +76,7 @@ class InterceptBackend:
     def observe(self, claim: Claim, pids: Sequence[int]) -> Enforcement:
         """Return whether every attached process really has the library mapped."""
         if not pids:
-            return Enforcement(self.level, False, "no process of this slice has used the GPU yet")
+            return Enforcement(self.level, False, "no process of this slice uses the GPU now")
         mapped = {pid: has_mapped(pid, INTERCEPT_LIBRARY) for pid in pids}
         if missing := [pid for pid, answer in mapped.items() if answer is False]:
             return Enforcement(

@@ -34,7 +34,7 @@ class WholeBackend:
     def observe(self, claim: Claim, pids: Sequence[int]) -> Enforcement:
         """Return whether the attached processes see this claim's devices only."""
         if not pids:
-            return Enforcement(self.level, False, "no process of this slice has used the GPU yet")
+            return Enforcement(self.level, False, "no process of this slice uses the GPU now")
         if not all(has_mapped(pid, INTERCEPT_LIBRARY) for pid in pids):
             return Enforcement(self.level, False, "a process without the library sees the node's other devices too")
         return Enforcement(self.level, True, "no other claim has any part of these devices")
