@@ -11,7 +11,9 @@ DEMO_PORT ?= 8000
 DEMO_BOARD ?=
 ARGS ?=
 
-export VENV PYTHON DEMO_PORT
+# npm and yarn would leave a cache of compiled modules in /tmp.
+export NODE_DISABLE_COMPILE_CACHE := 1
+export VENV PYTHON
 BIN := $(abspath $(VENV))/bin
 export PATH := $(BIN):$(PATH)
 
