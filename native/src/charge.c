@@ -35,9 +35,14 @@ static uint64_t current_context(void)
 
 jvgpu_charge_t jvgpu_charge_begin_on(jvgpu_process_t *self, int device, uint64_t bytes)
 {
+  jvgpu_attach_renew(self);
+  return jvgpu_charge_begin_current(self, device, bytes);
+}
+
+jvgpu_charge_t jvgpu_charge_begin_current(jvgpu_process_t *self, int device, uint64_t bytes)
+{
   jvgpu_charge_t charge = {.self = self, .bytes = bytes, .device = device};
 
-  jvgpu_attach_renew(self);
   charge.slot = __atomic_load_n(&self->slot, __ATOMIC_ACQUIRE);
   if (device == JVGPU_NO_DEVICE) {
     // A device of the machine that is not in the claim: no room there at all.

@@ -31,6 +31,9 @@ jvgpu_charge_t jvgpu_charge_begin(uint64_t bytes);
 // The same on a device of the claim.
 jvgpu_charge_t jvgpu_charge_begin_on(jvgpu_process_t *self, int device, uint64_t bytes);
 
+// The same where the caller has looked at the agent's heartbeat, or need not.
+jvgpu_charge_t jvgpu_charge_begin_current(jvgpu_process_t *self, int device, uint64_t bytes);
+
 // Settle a plain allocation at `dptr`, of which `taken_bytes` are charged.
 CUresult jvgpu_charge_settle(const jvgpu_charge_t *charge, CUresult result, CUdeviceptr dptr, uint64_t taken_bytes);
 

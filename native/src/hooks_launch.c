@@ -33,10 +33,7 @@ static inline void count_launch(CUstream stream, is_capturing_t is_capturing)
   // Relaxed: a figure, ordered with nothing.
   jvgpu_slot_t *slot = __atomic_load_n(&self->slot, __ATOMIC_ACQUIRE);
   __atomic_fetch_add(&slot->devices[device].launches, 1, __ATOMIC_RELAXED);
-  // Not atomic on purpose: a tick lost between threads only moves the next look.
-  const uint32_t ticks = __atomic_load_n(&self->ticks, __ATOMIC_RELAXED) + 1;
-  __atomic_store_n(&self->ticks, ticks, __ATOMIC_RELAXED);
-  if (ticks % LOOK_EVERY == 0) {
+  if (jvgpu_tick(self, LOOK_EVERY)) {
     jvgpu_attach_renew(self);
   }
 }

@@ -119,6 +119,10 @@ bool jvgpu_ledger_put(jvgpu_ledger_t *ledger, const jvgpu_record_t *record)
 bool jvgpu_ledger_take(jvgpu_ledger_t *ledger, uint64_t key, jvgpu_record_t *taken)
 {
   const size_t shard = shard_of(key);
+  // A pointer that is freed was put by whoever handed it to us: an empty table holds none.
+  if (__atomic_load_n(&ledger->shards[shard].table.used, __ATOMIC_ACQUIRE) == 0) {
+    return false;
+  }
   jvgpu_lock(&ledger->shards[shard].lock);
   const bool done = jvgpu_table_take(&ledger->shards[shard].table, key, taken);
   jvgpu_unlock(&ledger->shards[shard].lock);

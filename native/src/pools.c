@@ -4,11 +4,15 @@
 #include <stddef.h>
 
 #include "account.h"
+#include "attach.h"
 #include "devices.h"
 #include "real.h"
 
 // source: CUDA Driver API 13.0, CUmemPool_attribute.
 #define ATTRIBUTE_RESERVED_CURRENT 5
+
+// Allocations between two looks at the agent's heartbeat.
+#define ALLOCATIONS_A_LOOK 64u
 
 // A pool grows in steps of 32 MiB (measured, H200, driver 580.159.04).
 #define GROWTH_BYTES (UINT64_C(32) << 20)
@@ -19,10 +23,12 @@ static bool reserved_bytes(CUmemoryPool pool, uint64_t *bytes)
          jvgpu_real.cuMemPoolGetAttribute(pool, ATTRIBUTE_RESERVED_CURRENT, bytes) == CUDA_SUCCESS;
 }
 
+// Needs no lock: an entry is filled before its pool is named, and a program that uses a pool while it
+// destroys it has lost already.
 static jvgpu_pool_t *find(jvgpu_process_t *self, CUmemoryPool pool)
 {
   for (size_t i = 0; i < JVGPU_MOST_POOLS; i++) {
-    if (self->pools[i].pool == pool) {
+    if (__atomic_load_n(&self->pools[i].pool, __ATOMIC_ACQUIRE) == pool) {
       return &self->pools[i];
     }
   }
@@ -32,12 +38,21 @@ static jvgpu_pool_t *find(jvgpu_process_t *self, CUmemoryPool pool)
 static jvgpu_pool_t *find_or_add(jvgpu_process_t *self, CUmemoryPool pool, int device)
 {
   jvgpu_pool_t *known = find(self, pool);
+  if (known != NULL) {
+    return known;
+  }
+  jvgpu_lock(&self->pool_lock);
+  known = find(self, pool);
   if (known == NULL) {
     known = find(self, NULL);
     if (known != NULL) {
-      *known = (jvgpu_pool_t){.pool = pool, .device = (uint32_t)device};
+      known->device = (uint32_t)device;
+      known->charged_bytes = 0;
+      // Release: whoever finds the pool finds its device.
+      __atomic_store_n(&known->pool, pool, __ATOMIC_RELEASE);
     }
   }
+  jvgpu_unlock(&self->pool_lock);
   return known;
 }
 
@@ -47,9 +62,7 @@ void jvgpu_pool_created(jvgpu_process_t *self, CUmemoryPool pool, CUdevice dev)
   if (device == JVGPU_NO_DEVICE) {
     return;
   }
-  jvgpu_lock(&self->pool_lock);
   (void)find_or_add(self, pool, device);
-  jvgpu_unlock(&self->pool_lock);
 }
 
 // Bring a pool's charge to `now_bytes`. pre: pool_lock is held.
@@ -58,7 +71,7 @@ static uint64_t recharge(jvgpu_process_t *self, jvgpu_pool_t *known, uint64_t no
 {
   jvgpu_slot_t  *slot = __atomic_load_n(&self->slot, __ATOMIC_ACQUIRE);
   const uint64_t before = known->charged_bytes;
-  known->charged_bytes = now_bytes;
+  __atomic_store_n(&known->charged_bytes, now_bytes, __ATOMIC_RELAXED);
   if (now_bytes >= before) {
     jvgpu_account_commit(slot, known->device, 0, now_bytes - before);
     return 0;
@@ -73,7 +86,7 @@ void jvgpu_pool_destroyed(jvgpu_process_t *self, CUmemoryPool pool)
   jvgpu_pool_t *known = find(self, pool);
   if (known != NULL) {
     recharge(self, known, 0);
-    known->pool = NULL;
+    __atomic_store_n(&known->pool, NULL, __ATOMIC_RELEASE);
   }
   jvgpu_unlock(&self->pool_lock);
 }
@@ -149,13 +162,14 @@ jvgpu_charge_t jvgpu_pool_begin(CUmemoryPool *pool, uint64_t bytes, CUstream str
   }
   // The pool may have to grow for this; how far, only the driver knows, but not beyond whole steps.
   const uint64_t most = bytes > UINT64_MAX - GROWTH_BYTES ? UINT64_MAX : (bytes / GROWTH_BYTES + 1) * GROWTH_BYTES;
-  const int      current = jvgpu_current_device(self);
-  jvgpu_lock(&self->pool_lock);
-  const jvgpu_pool_t *known = find_or_add(self, *pool, current);
+  const jvgpu_pool_t *known = find_or_add(self, *pool, jvgpu_current_device(self));
   // A pool too many to keep count of gets nothing: less, never more.
   const int device = known == NULL ? JVGPU_NO_DEVICE : (int)known->device;
-  jvgpu_unlock(&self->pool_lock);
-  return jvgpu_charge_begin_on(self, device, most);
+  // The clock that a look at the agent needs is dear here; a plain allocation looks each time.
+  if (jvgpu_tick(self, ALLOCATIONS_A_LOOK)) {
+    jvgpu_attach_renew(self);
+  }
+  return jvgpu_charge_begin_current(self, device, most);
 }
 
 CUresult jvgpu_pool_settle(const jvgpu_charge_t *charge, CUresult result, CUmemoryPool pool)
@@ -165,12 +179,13 @@ CUresult jvgpu_pool_settle(const jvgpu_charge_t *charge, CUresult result, CUmemo
     return result;
   }
   if (result == CUDA_SUCCESS && pool != NULL && reserved_bytes(pool, &now_bytes)) {
-    jvgpu_lock(&charge->self->pool_lock);
     jvgpu_pool_t *known = find(charge->self, pool);
-    if (known != NULL && now_bytes != known->charged_bytes) {
+    // Usually the pool has not grown, and there is nothing to do.
+    if (known != NULL && now_bytes != __atomic_load_n(&known->charged_bytes, __ATOMIC_RELAXED)) {
+      jvgpu_lock(&charge->self->pool_lock);
       recharge(charge->self, known, now_bytes);
+      jvgpu_unlock(&charge->self->pool_lock);
     }
-    jvgpu_unlock(&charge->self->pool_lock);
   }
   jvgpu_account_cancel(charge->slot, (uint32_t)charge->device, charge->bytes);
   return result;

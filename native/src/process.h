@@ -39,7 +39,7 @@ typedef struct jvgpu_process_s {
   jvgpu_slot_t *slot;
   uint64_t tried_ns;    // last attempt to reach the agent
   uint32_t told;        // the one line about a refusal is written
-  uint32_t ticks;       // launches since the last look at the agent's heartbeat
+  uint32_t ticks;       // calls since the first, for looks that are made every so many
 
   int8_t   device_of[JVGPU_MOST_ORDINALS];  // CUdevice -> 1 + index in the claim, 0 = not in it
   uint32_t ordinals;                        // CUDA devices this process sees
@@ -65,6 +65,15 @@ static inline jvgpu_process_t *jvgpu_tenant(void)
 {
   jvgpu_process_t *self = __atomic_load_n(&jvgpu_self, __ATOMIC_ACQUIRE);
   return self != NULL && __atomic_load_n(&self->state, __ATOMIC_ACQUIRE) == JVGPU_ATTACHED ? self : NULL;
+}
+
+// returns: whether this is one of every `every` calls. Not atomic on purpose: a tick lost between
+// threads only moves the next one.
+static inline bool jvgpu_tick(jvgpu_process_t *self, uint32_t every)
+{
+  const uint32_t ticks = __atomic_load_n(&self->ticks, __ATOMIC_RELAXED) + 1;
+  __atomic_store_n(&self->ticks, ticks, __ATOMIC_RELAXED);
+  return ticks % every == 0;
 }
 
 #endif
