@@ -89,26 +89,19 @@ def create_boards(path: Path | str, spec: str = DEFAULT_BOARD) -> Path:
     names = parse_boards(spec)
     target = Path(path)
     boards = b"".join(_pack_board(name, number) for number, name in enumerate(names))
-    header = _HEADER.pack(
-        _MAGIC,
-        _LAYOUT,
-        len(names),
-        _CUDA_VERSION,
-        0,
-        _DRIVER_VERSION.encode(),
-        f"13.{_DRIVER_VERSION}".encode(),
-        *[0] * 8,
-    )
-    descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    versions = (_DRIVER_VERSION.encode(), f"13.{_DRIVER_VERSION}".encode())
+    header = _HEADER.pack(_MAGIC, _LAYOUT, len(names), _CUDA_VERSION, 0, *versions, *[0] * 8)
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(header + boards)
             file.truncate(_STATE_BYTES)
-        os.chmod(temporary, 0o666)
-        os.replace(temporary, target)
+        temporary.chmod(0o666)
+        temporary.replace(target)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+            temporary.unlink()
         raise
     return target
 

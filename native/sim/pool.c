@@ -5,35 +5,9 @@
 
 #include <stdlib.h>
 
-#include "driver.h"
+#include "pool.h"
 
-#define POOL_MAGIC 0x504f4f4cu
-
-typedef struct sim_block_s {
-  sim_range_t        *range;  // taken from the heap, entered in no context
-  struct sim_block_s *next;
-} sim_block_t;
-
-struct CUmemPoolHandle_st {
-  uint32_t                   magic;
-  CUdevice                   device;
-  bool                       is_default;
-  uint64_t                   reuse[3];
-  uint64_t                   threshold_bytes;
-  uint64_t                   most_bytes;  // 0: the board's size
-  uint64_t                   reserved_bytes, reserved_high_bytes;
-  uint64_t                   used_bytes, used_high_bytes;
-  CUmemAccess_flags          access[SIM_MAX_BOARDS];
-  sim_block_t               *unused;
-  struct CUmemPoolHandle_st *next;
-};
-
-static struct {
-  CUmemoryPool all;
-  CUmemoryPool default_of[SIM_MAX_BOARDS];
-  CUmemoryPool current_of[SIM_MAX_BOARDS];
-  _Atomic bool has_unused;
-} pools;
+sim_pools_t sim_pools;
 
 // pre: sim_lock held
 static CUmemoryPool make(CUdevice device, uint64_t most_bytes)
@@ -47,22 +21,22 @@ static CUmemoryPool make(CUdevice device, uint64_t most_bytes)
   pool->most_bytes = most_bytes;
   pool->reuse[0] = pool->reuse[1] = pool->reuse[2] = 1;
   pool->access[device] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  pool->next = pools.all;
-  pools.all = pool;
+  pool->next = sim_pools.all;
+  sim_pools.all = pool;
   return pool;
 }
 
-static CUmemoryPool default_pool(CUdevice device)
+CUmemoryPool sim_pool_default(CUdevice device)
 {
-  CUmemoryPool *place = &pools.default_of[device];
+  CUmemoryPool *place = &sim_pools.default_of[device];
   if (*place == NULL && (*place = make(device, 0)) != NULL) {
     (*place)->is_default = true;
-    pools.current_of[device] = *place;
+    sim_pools.current_of[device] = *place;
   }
   return *place;
 }
 
-static bool is_pool(CUmemoryPool pool)
+bool sim_is_pool(CUmemoryPool pool)
 {
   return pool != NULL && pool->magic == POOL_MAGIC;
 }
@@ -84,15 +58,15 @@ static bool trim(CUmemoryPool pool, uint64_t keep_bytes)
 
 void sim_pools_trim(void)
 {
-  if (!atomic_load_explicit(&pools.has_unused, memory_order_relaxed)) {
+  if (!atomic_load_explicit(&sim_pools.has_unused, memory_order_relaxed)) {
     return;
   }
   pthread_mutex_lock(&sim_lock);
-  atomic_store(&pools.has_unused, false);
-  for (CUmemoryPool pool = pools.all; pool != NULL; pool = pool->next) {
+  atomic_store(&sim_pools.has_unused, false);
+  for (CUmemoryPool pool = sim_pools.all; pool != NULL; pool = pool->next) {
     trim(pool, pool->threshold_bytes);
     if (pool->unused != NULL) {
-      atomic_store(&pools.has_unused, true);
+      atomic_store(&sim_pools.has_unused, true);
     }
   }
   pthread_mutex_unlock(&sim_lock);
@@ -101,7 +75,7 @@ void sim_pools_trim(void)
 bool sim_pools_squeeze(CUdevice device)
 {
   bool gave = false;
-  for (CUmemoryPool pool = pools.all; pool != NULL; pool = pool->next) {
+  for (CUmemoryPool pool = sim_pools.all; pool != NULL; pool = pool->next) {
     gave = (pool->device == device && trim(pool, 0)) || gave;
   }
   return gave;
@@ -161,7 +135,7 @@ CUresult sim_pool_free(sim_range_t *range)
   block->range = range;
   block->next = pool->unused;
   pool->unused = block;
-  atomic_store(&pools.has_unused, true);
+  atomic_store(&sim_pools.has_unused, true);
   return CUDA_SUCCESS;
 }
 
@@ -179,10 +153,10 @@ static CUresult allocate(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUs
     return sim_capture_allocate(stream, dptr, bytes);
   }
   pthread_mutex_lock(&sim_lock);
-  if (pool == NULL && default_pool(stream->context->device) != NULL) {
-    pool = pools.current_of[stream->context->device];
+  if (pool == NULL && sim_pool_default(stream->context->device) != NULL) {
+    pool = sim_pools.current_of[stream->context->device];
   }
-  result = is_pool(pool) ? take(dptr, bytes, pool) : CUDA_ERROR_INVALID_VALUE;
+  result = sim_is_pool(pool) ? take(dptr, bytes, pool) : CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_unlock(&sim_lock);
   return result;
 }
@@ -243,7 +217,7 @@ SIM_API CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
 // The real driver waits for outstanding allocations; here they stay valid and the pool goes with the last of them.
 SIM_API CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
-  if (!is_pool(pool)) {
+  if (!sim_is_pool(pool)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (pool->is_default) {
@@ -253,8 +227,8 @@ SIM_API CUresult cuMemPoolDestroy(CUmemoryPool pool)
   trim(pool, 0);
   pool->threshold_bytes = 0;
   pool->magic = SIM_DEAD_MAGIC;
-  if (pools.current_of[pool->device] == pool) {
-    pools.current_of[pool->device] = pools.default_of[pool->device];
+  if (sim_pools.current_of[pool->device] == pool) {
+    sim_pools.current_of[pool->device] = sim_pools.default_of[pool->device];
   }
   pthread_mutex_unlock(&sim_lock);
   return CUDA_SUCCESS;
@@ -262,7 +236,7 @@ SIM_API CUresult cuMemPoolDestroy(CUmemoryPool pool)
 
 SIM_API CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep_bytes)
 {
-  if (!is_pool(pool)) {
+  if (!sim_is_pool(pool)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   pthread_mutex_lock(&sim_lock);
@@ -289,7 +263,7 @@ static uint64_t *attribute_of(CUmemoryPool pool, CUmemPool_attribute attribute)
 
 SIM_API CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
-  const uint64_t *place = is_pool(pool) && value != NULL ? attribute_of(pool, attribute) : NULL;
+  const uint64_t *place = sim_is_pool(pool) && value != NULL ? attribute_of(pool, attribute) : NULL;
   if (place == NULL) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -305,7 +279,7 @@ SIM_API CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute at
 
 SIM_API CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute, void *value)
 {
-  uint64_t *place = is_pool(pool) && value != NULL ? attribute_of(pool, attribute) : NULL;
+  uint64_t *place = sim_is_pool(pool) && value != NULL ? attribute_of(pool, attribute) : NULL;
   if (place == NULL || attribute == CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT ||
       attribute == CU_MEMPOOL_ATTR_USED_MEM_CURRENT) {
     return CUDA_ERROR_INVALID_VALUE;
@@ -323,91 +297,4 @@ SIM_API CUresult cuMemPoolSetAttribute(CUmemoryPool pool, CUmemPool_attribute at
   }
   pthread_mutex_unlock(&sim_lock);
   return result;
-}
-
-SIM_API CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *descriptions, size_t count)
-{
-  for (size_t i = 0; i < count; i++) {
-    if (!is_pool(pool) || descriptions == NULL || descriptions[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-        sim_check_device(descriptions[i].location.id) != CUDA_SUCCESS) {
-      return CUDA_ERROR_INVALID_VALUE;
-    }
-    pool->access[descriptions[i].location.id] = descriptions[i].flags;
-  }
-  return CUDA_SUCCESS;
-}
-
-SIM_API CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool, CUmemLocation *location)
-{
-  if (flags == NULL || !is_pool(pool) || location == NULL || location->type != CU_MEM_LOCATION_TYPE_DEVICE ||
-      sim_check_device(location->id) != CUDA_SUCCESS) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  *flags = pool->access[location->id];
-  return CUDA_SUCCESS;
-}
-
-static CUresult pool_of(CUmemoryPool *pool, CUdevice device, bool current)
-{
-  const CUresult result = sim_check_device(device);
-  if (result != CUDA_SUCCESS || pool == NULL) {
-    return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
-  }
-  pthread_mutex_lock(&sim_lock);
-  *pool = default_pool(device);
-  if (current && *pool != NULL) {
-    *pool = pools.current_of[device];
-  }
-  pthread_mutex_unlock(&sim_lock);
-  return *pool == NULL ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
-}
-
-SIM_API CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device)
-{
-  return pool_of(pool, device, false);
-}
-
-SIM_API CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device)
-{
-  return pool_of(pool, device, true);
-}
-
-SIM_API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
-{
-  CUmemoryPool   ignored;
-  const CUresult result = pool_of(&ignored, device, false);
-  if (result != CUDA_SUCCESS) {
-    return result;
-  }
-  if (!is_pool(pool) || pool->device != device) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  pools.current_of[device] = pool;
-  return CUDA_SUCCESS;
-}
-
-static CUresult pool_at(CUmemoryPool *pool, const CUmemLocation *location, CUmemAllocationType type, bool current)
-{
-  if (location == NULL || type != CU_MEM_ALLOCATION_TYPE_PINNED || location->type != CU_MEM_LOCATION_TYPE_DEVICE) {
-    return CUDA_ERROR_NOT_SUPPORTED;
-  }
-  return pool_of(pool, location->id, current);
-}
-
-SIM_API CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
-{
-  return pool_at(pool, location, type, false);
-}
-
-SIM_API CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
-{
-  return pool_at(pool, location, type, true);
-}
-
-SIM_API CUresult cuMemSetMemPool(CUmemLocation *location, CUmemAllocationType type, CUmemoryPool pool)
-{
-  if (location == NULL || type != CU_MEM_ALLOCATION_TYPE_PINNED || location->type != CU_MEM_LOCATION_TYPE_DEVICE) {
-    return CUDA_ERROR_NOT_SUPPORTED;
-  }
-  return cuDeviceSetMemPool(location->id, pool);
 }
