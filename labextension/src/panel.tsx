@@ -241,7 +241,10 @@ function Enforcement(
       <h3>{trans.__('Enforcement')}</h3>
       <dl>
         <Figure name={trans.__('Enforced by')} figure="enforced-by">
-          {words.enforcer(by)}
+          {by.backend}
+        </Figure>
+        <Figure name={trans.__('Trust level')} figure="trust-level">
+          {by.level}
         </Figure>
         <Figure name={trans.__('Verified')} figure="verified">
           {words.verification(by, trans)}

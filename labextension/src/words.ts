@@ -73,11 +73,6 @@ export function held(process: IProcess): { memory: number; launches: number } {
   );
 }
 
-/** Who enforces the slice: `intercept (cooperative)`. */
-export function enforcer(by: IEnforcedBy): string {
-  return by.level ? `${by.backend} (${by.level})` : by.backend;
-}
-
 /** Whether, and when, the enforcement was verified. */
 export function verification(
   by: IEnforcedBy,

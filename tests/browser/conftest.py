@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 PANEL = ROOT / "jupyter_vgpu" / "labextension" / "package.json"
@@ -128,20 +128,26 @@ class Lab:
         """Click on the panel's tab."""
         self.page.get_by_role("tab", name="GPU slice").click()
 
+    def choose(self, menu: str, item: str) -> None:
+        """Choose an item of the menu bar."""
+        self.page.get_by_role("menuitem", name=menu, exact=True).click()
+        self.page.get_by_role("menuitem", name=item, exact=True).click()
+
     def run_all(self) -> None:
         """Run every cell, and return when the last has run; the notebook then shows its end."""
-        self.page.get_by_role("menuitem", name="Run", exact=True).click()
-        self.page.get_by_role("menuitem", name="Run All Cells", exact=True).click()
+        self.choose("Run", "Run All Cells")
         last = self.page.locator(".jp-CodeCell").last
         expect(last.locator(".jp-InputPrompt")).to_have_text(HAS_RUN, timeout=60_000)
 
-    def output_of(self, start: str) -> str:
-        """Return the output of the code cell whose output begins with `start`; scrolls to it, as far as need be."""
-        output = self.page.locator(".jp-CodeCell .jp-OutputArea").filter(has_text=re.compile(f"^{re.escape(start)}"))
+    def cell_with_output(self, start: str) -> Locator:
+        """Return the code cell whose output begins with `start`; scrolls up to it, as far as need be."""
+        begins = re.compile(f"^{re.escape(start)}")
+        output = self.page.locator(".jp-OutputArea").filter(has_text=begins)
+        cell = self.page.locator(".jp-CodeCell").filter(has=output)
         self.page.locator(".jp-Notebook").hover()
         for _ in range(30):
-            if output.count():
-                return output.first.inner_text()
+            if cell.count():
+                return cell.first
             # Cells out of sight are not on the page.
             self.page.mouse.wheel(0, -300)
             self.page.wait_for_timeout(100)

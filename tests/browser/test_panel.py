@@ -113,5 +113,5 @@ def test_the_panel_follows_a_notebook_to_its_limit_and_back(
 
     assert "Enforced by intercept" in lab.run_cell(4)
     expect(lab.panel.locator('[data-figure="verified"]')).not_to_have_text("not yet")
-    keep_picture("panel")
+    keep_picture("limit")
     assert len(streams) == 1, "panel and status bar share one stream"

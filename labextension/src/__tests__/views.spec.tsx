@@ -73,7 +73,8 @@ describe('SlicePanel', () => {
     expect(figure('overhead')).toBe('512.0 MiB');
     expect(figure('launches')).toBe('1,234');
     expect(figure('launch-rate')).toBe('12.5');
-    expect(figure('enforced-by')).toBe('intercept (cooperative)');
+    expect(figure('enforced-by')).toBe('intercept');
+    expect(figure('trust-level')).toBe('cooperative');
     expect(figure('note')).toBe('demo, not isolated');
     expect(panel.node.querySelector('tbody')?.textContent).toBe(
       'python3 47114.0 GiB1,200'

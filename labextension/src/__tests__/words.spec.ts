@@ -75,10 +75,6 @@ describe('heading', () => {
 describe('enforcement', () => {
   const by = okReading().usage!.enforced_by;
 
-  it('names backend and level', () => {
-    expect(words.enforcer(by)).toBe('intercept (cooperative)');
-  });
-
   it('never calls verified what is not', () => {
     expect(words.verification({ ...by, verified: false }, trans)).toBe(
       'not yet'
