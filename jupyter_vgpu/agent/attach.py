@@ -140,6 +140,12 @@ class AttachServer:
             self._offences.note(peer, f"more than {MOST_PENDING_PER_USER} connections without a request")
             connection.close()
             return
+        # Most have sent their request by now and need no watching.
+        request = self._read(connection)
+        if request is not None:
+            with connection:
+                self._serve(connection, peer, request)
+            return
         fd = connection.fileno()
         self._pending_per_user[peer.uid] = self._pending_per_user.get(peer.uid, 0) + 1
         deadline = self._loop.call_later(PATIENCE_SECONDS, partial(self._late, fd))
@@ -163,23 +169,31 @@ class AttachServer:
 
     def _readable(self, fd: int) -> None:
         pending = self._pending[fd]
+        request = self._read(pending.connection)
+        if request is not None:
+            try:
+                self._serve(pending.connection, pending.peer, request)
+            finally:
+                self._drop(fd)
+
+    def _read(self, connection: socket.socket) -> bytes | None:
+        """Return what the peer sent, `b""` when it left, `None` when it has sent nothing yet."""
         try:
             # One byte more than a request tells an oversized one from a right one. Descriptors that
             # came along are closed by the kernel, since there is no room for them.
-            request = pending.connection.recv(self._request_bytes + 1, socket.MSG_DONTWAIT)
+            return connection.recv(self._request_bytes + 1, socket.MSG_DONTWAIT)
         except (BlockingIOError, InterruptedError):
-            return
+            return None
         except OSError:
-            request = b""
-        try:
-            if request:
-                self._answer(pending, request)
-            else:
-                self._offences.note(pending.peer, "connected and left without a request")
-        finally:
-            self._drop(fd)
+            return b""
 
-    def _answer(self, pending: _Pending, request: bytes) -> None:
+    def _serve(self, connection: socket.socket, peer: peers.Peer, request: bytes) -> None:
+        if request:
+            self._answer(connection, peer, request)
+        else:
+            self._offences.note(peer, "connected and left without a request")
+
+    def _answer(self, connection: socket.socket, peer: peers.Peer, request: bytes) -> None:
         status, secret = pages.parse_request(request)
         if status == pages.ATTACH_VERSION:
             answer = Answer(
@@ -188,22 +202,22 @@ class AttachServer:
         elif status != pages.ATTACH_OK:
             answer = Answer(status, "malformed request")
         else:
-            answer = self._identified(pending, secret)
+            answer = self._identified(connection, peer, secret)
         if answer.status != pages.ATTACH_OK:
-            self._offences.note(pending.peer, f"refused: {answer.message}")
-        self._send(pending.connection, answer)
+            self._offences.note(peer, f"refused: {answer.message}")
+        self._send(connection, answer)
 
-    def _identified(self, pending: _Pending, secret: str) -> Answer:
+    def _identified(self, connection: socket.socket, peer: peers.Peer, secret: str) -> Answer:
         try:
-            pidfd = peers.open_pidfd(pending.connection, pending.peer)
+            pidfd = peers.open_pidfd(connection, peer)
         except ProcessLookupError as error:
             return Answer(pages.ATTACH_REFUSED, error.strerror or "the process is gone")
         # Only now it is sure that the pidfd is the peer's: a process that was alive when its
         # id was looked up, and still holds the connection, is the one that connected.
-        if not peers.is_alive(pidfd) or not peers.is_connected(pending.connection):
+        if not peers.is_alive(pidfd) or not peers.is_connected(connection):
             os.close(pidfd)
             return Answer(pages.ATTACH_REFUSED, "the process is gone")
-        return self._decide(pending.peer, pidfd, secret)
+        return self._decide(peer, pidfd, secret)
 
     def _send(self, connection: socket.socket, answer: Answer) -> None:
         reply = pages.build_reply(answer.status, answer.message, answer.slot)

@@ -273,7 +273,7 @@ class Agent:
             return Answer(pages.ATTACH_REFUSED, str(error))
         # The same process before exec: what it held went with its old image.
         self._detach(tenant, peer.pid)
-        process = tenant.attach(peer.pid, pidfd, peers.process_name(peer.pid), time.time())
+        process = tenant.attach(peer.pid, pidfd, time.time())
         if process is None:
             os.close(pidfd)
             return Answer(pages.ATTACH_FULL, f"this slice has {pages.max_slots()} processes, the most it may have")

@@ -22,14 +22,12 @@ class Process:
         pidfd: Readable once it is dead; the agent's to close.
         slot: Its place in the usage page.
         attached_at: Unix seconds.
-        name: Its short name when it attached.
     """
 
     pid: int
     pidfd: int
     slot: Slot
     attached_at: float
-    name: str
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class Tenant:
         for index, grant in enumerate(claim.grants):
             self.pages.set_device(index, grant.uuid, grant.memory_bytes, grant.share_ppm, grant.ceiling_ppm)
 
-    def attach(self, pid: int, pidfd: int, name: str, now: float) -> Process | None:
+    def attach(self, pid: int, pidfd: int, now: float) -> Process | None:
         """Return the attached process, `None` when all slots are taken.
 
         The caller has detached an earlier life of the same process (before exec).
@@ -71,7 +69,7 @@ class Tenant:
         slot = self.pages.take_slot(pid)
         if slot is None:
             return None
-        process = Process(pid, pidfd, slot, now, name)
+        process = Process(pid, pidfd, slot, now)
         self.processes[pid] = process
         self.verification = None
         return process

@@ -144,7 +144,7 @@ def _process_view(process: Process, tenant: Tenant) -> ProcessInfo:
     readings = [tenant.reading(process, index) for index in range(len(tenant.claim.grants))]
     return {
         "pid": process.pid,
-        "name": process_name(process.pid) or process.name,
+        "name": process_name(process.pid),
         "attached_at": process.attached_at,
         "devices": [
             {

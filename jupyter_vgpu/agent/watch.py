@@ -17,6 +17,7 @@ from jupyter_vgpu.model import Claim
 log = logging.getLogger(__name__)
 
 _ROUND_SECONDS = 10.0
+_SETTLE_SECONDS = 0.05  # processes often come in flocks, and each look is at all of a claim's
 
 
 class DeathWatch:
@@ -94,6 +95,7 @@ class Looker:
         while not self._stopped:
             try:
                 changed = {self._changed.get(timeout=max(0.0, next_round - time.monotonic()))}
+                time.sleep(_SETTLE_SECONDS)
                 while not self._changed.empty():
                     changed.add(self._changed.get())
             except queue.Empty:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -357,3 +358,34 @@ def test_jupyter_finds_the_command() -> None:
     )
 
     assert done.returncode == 0
+
+
+def test_ctrl_c_reaches_the_command_once(temporary: Path) -> None:
+    """The terminal sends it to the command itself; passed on as well, it would come twice."""
+    program = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGINT, lambda *_: print('got', flush=True))\n"
+        "print('ready', flush=True)\n"
+        "deadline = time.monotonic() + 1.0\n"
+        "while time.monotonic() < deadline: time.sleep(0.05)\n"
+        "print('end', flush=True)\n"
+    )
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(
+            sys.executable, [sys.executable, "-m", "jupyter_vgpu.cli", *QUARTER, "--", sys.executable, "-c", program]
+        )
+    try:
+        said = b""
+        while b"ready" not in said:
+            said += os.read(terminal, 1000)
+        os.write(terminal, b"\x03")
+        while b"end" not in said:
+            said += os.read(terminal, 1000)
+    finally:
+        _, status = os.waitpid(pid, 0)
+        os.close(terminal)
+
+    assert said.count(b"got") == 1
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert list(temporary.iterdir()) == []
