@@ -57,11 +57,11 @@ static const struct {
 // `sim_busy_<N>us` takes N microseconds, `sim_null` none, everything else two.
 static uint64_t duration_of(const char *name)
 {
-  unsigned int microseconds;
-  const char  *busy = strstr(name, "sim_busy_");
-  int          length = 0;
-  if (busy != NULL && sscanf(busy, "sim_busy_%9uus%n", &microseconds, &length) == 1 && length > 0) {
-    return microseconds * 1000ull;
+  unsigned long long microseconds;
+  const char        *busy = strstr(name, "sim_busy_");
+  int                length = 0;
+  if (busy != NULL && sscanf(busy, "sim_busy_%12lluus%n", &microseconds, &length) == 1 && length > 0) {
+    return microseconds * 1000u;
   }
   return strstr(name, "sim_null") != NULL ? 0 : DEFAULT_NS;
 }

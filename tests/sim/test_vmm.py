@@ -31,7 +31,9 @@ SETUP = """
 
 
 def test_memory_is_charged_until_neither_handle_nor_mapping_holds_it(node: Any) -> None:
-    taken = node.run(SETUP + """
+    taken = node.run(
+        SETUP
+        + """
     address = int(ok(*cuda.cuMemAddressReserve(64 * MIB, 0, 0, 0)))
     steps = [before - free_bytes()]
     handle = ok(*cuda.cuMemCreate(64 * MIB, properties(), 0))
@@ -46,13 +48,17 @@ def test_memory_is_charged_until_neither_handle_nor_mapping_holds_it(node: Any) 
     steps.append(before - free_bytes())
     ok(*cuda.cuMemAddressFree(address, 64 * MIB))
     say(steps)
-    """)
+    """
+    )
 
     assert taken == [0, 64 * MIB, 64 * MIB, 64 * MIB, 0]
 
 
 def test_one_piece_of_memory_can_be_seen_at_two_addresses(node: Any) -> None:
-    assert node.run(SETUP + """
+    assert (
+        node.run(
+            SETUP
+            + """
     address = int(ok(*cuda.cuMemAddressReserve(8 * MIB, 0, 0, 0)))
     handle = ok(*cuda.cuMemCreate(4 * MIB, properties(), 0))
     ok(*cuda.cuMemMap(address, 4 * MIB, 0, handle, 0))
@@ -60,30 +66,44 @@ def test_one_piece_of_memory_can_be_seen_at_two_addresses(node: Any) -> None:
     open_up(address, 8 * MIB)
     ok(*cuda.cuMemsetD8(address + 100, 42, 1))
     say(byte_at(address + 4 * MIB + 100))
-    """) == 42
+    """
+        )
+        == 42
+    )
 
 
 def test_a_mapping_without_access_cannot_be_written(node: Any) -> None:
-    assert node.run(SETUP + """
+    assert (
+        node.run(
+            SETUP
+            + """
     address = int(ok(*cuda.cuMemAddressReserve(2 * MIB, 0, 0, 0)))
     ok(*cuda.cuMemMap(address, 2 * MIB, 0, ok(*cuda.cuMemCreate(2 * MIB, properties(), 0)), 0))
     say(code(*cuda.cuMemsetD8(address, 1, 1)))
-    """) == 1
+    """
+        )
+        == 1
+    )
 
 
 def test_a_copy_may_run_over_pieces_that_stand_side_by_side(node: Any) -> None:
-    assert node.run(SETUP + """
+    assert node.run(
+        SETUP
+        + """
     address = int(ok(*cuda.cuMemAddressReserve(4 * MIB, 0, 0, 0)))
     for at in (address, address + 2 * MIB):
         ok(*cuda.cuMemMap(at, 2 * MIB, 0, ok(*cuda.cuMemCreate(2 * MIB, properties(), 0)), 0))
     open_up(address, 4 * MIB)
     ok(*cuda.cuMemsetD8(address, 9, 4 * MIB))
     say([byte_at(address + 2 * MIB - 1), byte_at(address + 2 * MIB), code(*cuda.cuMemsetD8(address, 9, 4 * MIB + 1))])
-    """) == [9, 9, 1]
+    """
+    ) == [9, 9, 1]
 
 
 def test_wrong_use_is_refused(node: Any) -> None:
-    answers = node.run(SETUP + """
+    answers = node.run(
+        SETUP
+        + """
     address = int(ok(*cuda.cuMemAddressReserve(4 * MIB, 0, 0, 0)))
     handle = ok(*cuda.cuMemCreate(2 * MIB, properties(), 0))
     ok(*cuda.cuMemMap(address, 2 * MIB, 0, handle, 0))
@@ -96,14 +116,17 @@ def test_wrong_use_is_refused(node: Any) -> None:
         "nothing mapped": code(*cuda.cuMemUnmap(address + 2 * MIB, 2 * MIB)),
         "more than the board": code(*cuda.cuMemCreate(200 * GIB, properties(), 0)),
     })
-    """)
+    """
+    )
 
     assert answers.pop("more than the board") == 2
     assert set(answers.values()) == {1}, answers
 
 
 def test_memory_handed_over_by_descriptor_is_shared_and_charged_once(node: Any) -> None:
-    assert node.run(SETUP + """
+    assert node.run(
+        SETUP
+        + """
     import socket
     handle = ok(*cuda.cuMemCreate(4 * MIB, properties(1), 0))
     kind = cuda.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
@@ -116,4 +139,5 @@ def test_memory_handed_over_by_descriptor_is_shared_and_charged_once(node: Any) 
     open_up(address, 8 * MIB)
     ok(*cuda.cuMemsetD8(address, 7, 4 * MIB))
     say([byte_at(address + 8 * MIB - 1), before - free_bytes()])
-    """) == [7, 4 * MIB]
+    """
+    ) == [7, 4 * MIB]

@@ -1,0 +1,145 @@
+"""NVML of a simulated board, as nvidia-ml-py sees it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def test_what_an_inventory_asks_is_answered(node: Any) -> None:
+    told = node.run("""
+        handle = nvml()
+        say({
+            "driver": pynvml.nvmlSystemGetDriverVersion(),
+            "cuda": pynvml.nvmlSystemGetCudaDriverVersion(),
+            "index": pynvml.nvmlDeviceGetIndex(handle),
+            "minor": pynvml.nvmlDeviceGetMinorNumber(handle),
+            "mig": pynvml.nvmlDeviceGetMigMode(handle),
+            "persistence": pynvml.nvmlDeviceGetPersistenceMode(handle),
+            "compute": pynvml.nvmlDeviceGetComputeMode(handle),
+            "cores": pynvml.nvmlDeviceGetNumGpuCores(handle),
+            "ecc": pynvml.nvmlDeviceGetEccMode(handle),
+            "performance": pynvml.nvmlDeviceGetPerformanceState(handle),
+            "limit": pynvml.nvmlDeviceGetEnforcedPowerLimit(handle),
+            "clocks": [pynvml.nvmlDeviceGetClockInfo(handle, kind) for kind in (0, 1, 2)],
+            "total": pynvml.nvmlDeviceGetMemoryInfo(handle).total,
+        })
+    """)
+
+    assert told == {
+        "driver": "580.159.04",
+        "cuda": 13000,
+        "index": 0,
+        "minor": 0,
+        "mig": [0, 0],
+        "persistence": 1,
+        "compute": 0,
+        "cores": 6912,
+        "ecc": [1, 1],
+        "performance": 0,
+        "limit": 400000,
+        "clocks": [1410, 1410, 1593],
+        "total": 80 << 30,
+    }
+
+
+def test_every_way_to_a_handle_leads_to_the_same_board(make_node: Any) -> None:
+    assert make_node("2xa100-80").run("""
+        handle = nvml(1)
+        ways = [
+            pynvml.nvmlDeviceGetHandleByUUID(pynvml.nvmlDeviceGetUUID(handle)),
+            pynvml.nvmlDeviceGetHandleBySerial(pynvml.nvmlDeviceGetSerial(handle)),
+            pynvml.nvmlDeviceGetHandleByPciBusId(pynvml.nvmlDeviceGetPciInfo(handle).busId),
+        ]
+        say([pynvml.nvmlDeviceGetIndex(way) for way in ways])
+    """) == [1, 1, 1]
+
+
+def test_wrong_handles_and_names_are_errors(node: Any) -> None:
+    assert node.run("""
+        def code_of(call, *arguments):
+            try:
+                call(*arguments)
+                return 0
+            except pynvml.NVMLError as error:
+                return error.value
+        before = code_of(pynvml.nvmlDeviceGetCount)
+        handle = nvml()
+        say([
+            before,
+            code_of(pynvml.nvmlDeviceGetHandleByIndex, 1),
+            code_of(pynvml.nvmlDeviceGetHandleByUUID, "GPU-0"),
+            code_of(pynvml.nvmlDeviceGetFanSpeed, handle),
+            code_of(pynvml.nvmlDeviceGetNvLinkState, handle, 0),
+            code_of(pynvml.nvmlShutdown),
+            code_of(pynvml.nvmlShutdown),
+        ])
+    """) == [1, 2, 6, 3, 13, 0, 1]
+
+
+def test_the_list_of_processes_says_how_much_room_it_needs(node: Any) -> None:
+    others = [node.start("start(); say('ready'); heard()") for _ in range(2)]
+    for other in others:
+        other.hear()
+
+    result, needed, second, pids, old_pids = node.run("""
+        import ctypes
+        start()
+        handle = nvml()
+        library = ctypes.CDLL("libnvidia-ml.so.1")
+        needed = ctypes.c_uint(1)
+        rooms = (pynvml.c_nvmlProcessInfo_v2_t * 8)()
+        result = library.nvmlDeviceGetComputeRunningProcesses_v3(handle, ctypes.byref(needed), rooms)
+        count = ctypes.c_uint(8)
+        second = library.nvmlDeviceGetComputeRunningProcesses_v3(handle, ctypes.byref(count), rooms)
+        class Old(ctypes.Structure):
+            _fields_ = [("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong)]
+        old, old_count = (Old * 8)(), ctypes.c_uint(8)
+        library.nvmlDeviceGetComputeRunningProcesses(handle, ctypes.byref(old_count), old)
+        mine = os.getpid()
+        say([result, needed.value, second, [rooms[i].pid for i in range(count.value) if rooms[i].pid != mine],
+             [old[i].pid for i in range(old_count.value) if old[i].pid != mine]])
+    """)
+
+    assert (result, needed, second) == (7, 3, 0)
+    assert sorted(pids) == sorted(old_pids) == sorted(other.pid for other in others)
+
+
+def test_a_process_without_a_context_is_not_listed(node: Any) -> None:
+    assert (
+        node.run("""
+        ok(*cuda.cuInit(0))
+        say(len(pynvml.nvmlDeviceGetComputeRunningProcesses(nvml())))
+    """)
+        == 0
+    )
+
+
+def test_a_bare_context_shows_as_used_memory_of_its_process(node: Any) -> None:
+    assert node.run("""
+        start()
+        (process,) = pynvml.nvmlDeviceGetComputeRunningProcesses(nvml())
+        say([process.pid == os.getpid(), process.usedGpuMemory])
+    """) == [True, 450 << 20]
+
+
+def test_a_busy_board_says_so_and_who_it_is(node: Any) -> None:
+    told = node.run("""
+        import time
+        start()
+        handle = nvml()
+        idle = pynvml.nvmlDeviceGetUtilizationRates(handle).gpu
+        kernel = function("sim_busy_2000us")
+        samples = []
+        while not samples or samples[-1] == 0:
+            for _ in range(50):
+                launch(kernel)
+            ok(*cuda.cuCtxSynchronize())
+            samples.append(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+        (process,) = pynvml.nvmlDeviceGetProcessUtilization(handle, 0)
+        say([idle, samples[-1], process.pid == os.getpid(), process.smUtil])
+    """)
+
+    assert told[0] == 0
+    assert 0 < told[1] <= 100
+    assert told[2]
+    assert 0 <= told[3] <= 100

@@ -1,0 +1,140 @@
+"""Streams, events and launches: work takes time, in order, and the host need not wait for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+COMPUTE = """
+    import array, ctypes
+    start()
+    COUNT = 1000
+
+    def on_device(values):
+        values = array.array("f", values)
+        place = ok(*cuda.cuMemAlloc(4 * len(values)))
+        ok(*cuda.cuMemcpyHtoD(place, values.buffer_info()[0], 4 * len(values)))
+        return place
+
+    def on_host(place):
+        values = array.array("f", [0] * COUNT)
+        ok(*cuda.cuMemcpyDtoH(values.buffer_info()[0], place, 4 * COUNT))
+        return list(values)
+"""
+
+
+def test_vector_add_really_adds(node: Any) -> None:
+    assert node.run(
+        COMPUTE
+        + """
+    a, b, c = on_device(range(COUNT)), on_device([5] * COUNT), on_device([0] * COUNT)
+    launch(function("vector_add"), 0, ((a, b, c, COUNT), (None, None, None, ctypes.c_int)))
+    say(on_host(c) == [value + 5 for value in range(COUNT)])
+    """
+    )
+
+
+def test_scale_really_scales_and_only_as_far_as_there_are_threads(node: Any) -> None:
+    first, last = node.run(
+        COMPUTE
+        + """
+    x = on_device([2] * COUNT)
+    args = ((x, 3.0, COUNT), (None, ctypes.c_float, ctypes.c_int))
+    ok(*cuda.cuLaunchKernel(function("scale"), 2, 1, 1, 100, 1, 1, 0, 0, args, 0))
+    values = on_host(x)
+    say([values[199], values[200]])
+    """
+    )
+
+    assert (first, last) == (6, 2)
+
+
+def test_a_launch_returns_at_once_and_its_stream_is_busy_for_as_long_as_its_name_says(node: Any) -> None:
+    told = node.run("""
+        start()
+        long, stream = function("sim_busy_600000000us"), ok(*cuda.cuStreamCreate(1))
+        other = ok(*cuda.cuStreamCreate(1))
+        launch(long, stream)
+        say([code(*cuda.cuStreamQuery(stream)), code(*cuda.cuStreamQuery(other))])
+    """)
+
+    assert told == [600, 0]
+
+
+def test_events_measure_the_time_of_what_lies_between_them(node: Any) -> None:
+    milliseconds = node.run("""
+        start()
+        stream = ok(*cuda.cuStreamCreate(1))
+        first, last = ok(*cuda.cuEventCreate(0)), ok(*cuda.cuEventCreate(0))
+        launch(function("sim_busy_20000us"), stream)   # the events wait behind it
+        ok(*cuda.cuEventRecord(first, stream))
+        for _ in range(4):
+            launch(function("sim_busy_5000us"), stream)
+        ok(*cuda.cuEventRecord(last, stream))
+        not_ready = code(*cuda.cuEventElapsedTime(first, last))
+        ok(*cuda.cuEventSynchronize(last))
+        say([not_ready, ok(*cuda.cuEventElapsedTime(first, last))])
+    """)
+
+    assert milliseconds[0] in (600, 0)  # a very slow host may ask too late
+    assert milliseconds[1] >= 20
+
+
+def test_an_event_without_timing_measures_nothing(node: Any) -> None:
+    assert (
+        node.run("""
+        start()
+        first, last = ok(*cuda.cuEventCreate(2)), ok(*cuda.cuEventCreate(0))
+        ok(*cuda.cuEventRecord(first, 0))
+        ok(*cuda.cuEventRecord(last, 0))
+        say(code(*cuda.cuEventElapsedTime(first, last)))
+    """)
+        == 400
+    )
+
+
+def test_a_stream_waits_for_an_event_of_another(node: Any) -> None:
+    assert node.run("""
+        start()
+        one, two = ok(*cuda.cuStreamCreate(1)), ok(*cuda.cuStreamCreate(1))
+        event = ok(*cuda.cuEventCreate(2))
+        launch(function("sim_busy_600000000us"), one)
+        ok(*cuda.cuEventRecord(event, one))
+        before = code(*cuda.cuStreamQuery(two))
+        ok(*cuda.cuStreamWaitEvent(two, event, 0))
+        say([before, code(*cuda.cuStreamQuery(two))])
+    """) == [0, 600]
+
+
+def test_the_legacy_stream_and_blocking_streams_wait_for_each_other(node: Any) -> None:
+    assert node.run("""
+        start()
+        blocking, free = ok(*cuda.cuStreamCreate(0)), ok(*cuda.cuStreamCreate(1))
+        launch(function("sim_busy_600000000us"), 0)
+        say([code(*cuda.cuStreamQuery(stream)) for stream in (0, blocking, free)])
+    """) == [600, 600, 0]
+
+
+def test_host_functions_run_in_order_and_before_a_synchronisation_ends(node: Any) -> None:
+    assert node.run("""
+        import ctypes
+        start()
+        order = []
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        calls = [kind(lambda _, number=number: order.append(number)) for number in range(5)]
+        stream = ok(*cuda.cuStreamCreate(1))
+        for call in calls:
+            launch(function("sim_busy_1000us"), stream)
+            ok(*cuda.cuLaunchHostFunc(stream, cuda.CUhostFn(_ptr=ctypes.addressof(call)), 0))
+        ok(*cuda.cuStreamSynchronize(stream))
+        say(order)
+    """) == [0, 1, 2, 3, 4]
+
+
+def test_bad_launches_are_refused(node: Any) -> None:
+    assert node.run("""
+        start()
+        kernel = function("anything")
+        def try_it(grid, block):
+            return code(*cuda.cuLaunchKernel(kernel, grid, 1, 1, block, 1, 1, 0, 0, 0, 0))
+        say([try_it(1, 1024), try_it(0, 1), try_it(1, 0), try_it(1, 1025)])
+    """) == [0, 1, 1, 1]
