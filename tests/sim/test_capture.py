@@ -219,7 +219,7 @@ def test_a_capture_tells_its_graph_and_what_comes_next_depends_on(node: Any) -> 
     launch(kernel, stream)
     answer = ok(*cuda.cuStreamGetCaptureInfo(stream))
     graph = end()
-    say([int(answer[0]), answer[1] > 0, int(answer[2]) == int(graph), count(graph)])
+    say([int(answer[0]), int(answer[1]) > 0, int(answer[2]) == int(graph), count(graph)])
     """
     ) == [1, True, True, 2]
 
