@@ -121,7 +121,7 @@ class Ledger:
     def bind(self, entry_id: int, claim_id: str, backend: str, devices: Sequence[Mapping[str, Any]]) -> None:
         """Note that the agent granted the claim."""
         with self._session() as session:
-            row = session.get_one(ClaimRow, entry_id)
+            row = _row(session, entry_id)
             row.claim_id, row.backend, row.devices = claim_id, backend, [dict(device) for device in devices]
             row.state, row.bound_at = "bound", _now()
             session.add(_event(row, "bound", claim_id))
@@ -151,7 +151,7 @@ class Ledger:
     def close_entry(self, entry_id: int, because: str) -> bool:
         """Note that a claim ended; return whether it was open. Closing twice is closing once."""
         with self._session() as session:
-            row = session.get_one(ClaimRow, entry_id)
+            row = _row(session, entry_id)
             if row.state == "released":
                 return False
             row.state, row.released_at, row.ended_because = "released", _now(), because
@@ -161,7 +161,7 @@ class Ledger:
     def note(self, entry_id: int, kind: str, detail: str = "") -> None:
         """Keep an event of a claim."""
         with self._session() as session:
-            session.add(_event(session.get_one(ClaimRow, entry_id), kind, detail))
+            session.add(_event(_row(session, entry_id), kind, detail))
 
     def open_entries(self, user: str | None = None, server: str = "") -> list[Entry]:
         """Return the claims that are held, oldest first: all of this hub's, or those of one server."""
@@ -180,7 +180,7 @@ class Ledger:
     def events(self, entry_id: int) -> list[tuple[datetime, str, str]]:
         """Return what happened to one claim, oldest first: when, kind, detail."""
         with self._session() as session:
-            row = session.get_one(ClaimRow, entry_id)
+            row = _row(session, entry_id)
             return [(event.at, event.kind, event.detail) for event in row.events]
 
     def close(self) -> None:
@@ -190,6 +190,10 @@ class Ledger:
     def _entries(self, query: Any) -> list[Entry]:
         with self._session() as session:
             return [_entry(row) for row in session.scalars(query)]
+
+
+def _row(session: Session, entry_id: int) -> ClaimRow:
+    return session.scalars(select(ClaimRow).where(ClaimRow.entry_id == entry_id)).one()
 
 
 def _now() -> datetime:

@@ -23,7 +23,6 @@ c.JupyterHub.hub_bind_url = f"http://127.0.0.1:{hub_port}"
 c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{proxy_port}"
 c.ConfigurableHTTPProxy.pid_file = str(folder / "proxy.pid")
 c.ConfigurableHTTPProxy.auth_token = "of-the-proxy"
-c.ConfigurableHTTPProxy.command = [str(Path(sys.executable).with_name("configurable-http-proxy"))]
 c.JupyterHub.db_url = f"sqlite:///{folder / 'jupyterhub.sqlite'}"
 c.JupyterHub.cookie_secret_file = str(folder / "cookie_secret")
 c.JupyterHub.authenticator_class = "dummy"

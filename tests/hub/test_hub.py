@@ -46,6 +46,19 @@ def test_four_users_fill_four_quarters_and_the_fifth_gets_in_when_one_leaves(hub
     assert agent.tenants() == ["ada", "cleo", "dan", "eve"]
 
 
+def test_when_many_come_at_once_exactly_four_get_in(hub: Any, agent: Any) -> None:
+    users = [f"quick-{number}" for number in range(8)]
+
+    with ThreadPoolExecutor(len(users)) as people:
+        answers = list(people.map(lambda user: hub.ask(user, {"vgpu_profile": "1/4 GPU"}).status_code, users))
+
+    assert sorted(answers)[-4:] == [409] * 4
+    assert len({claim["tenant"] for claim in agent.claims()}) == 4
+    for user, answer in zip(users, answers, strict=True):
+        if answer != 409:
+            hub.wait_ready(user)
+
+
 def test_a_servers_environment_leads_to_the_agent_and_holds_no_limit(hub: Any, agent: Any) -> None:
     hub.spawn("quick")
 
@@ -264,6 +277,20 @@ def test_with_an_agent_that_hangs_too(hub: Any, agent: Any) -> None:
     assert "has not answered within" in answer.json()["message"]
     # It may have made the claim when it woke up; nobody holds it, and it is found.
     hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
+
+
+def test_a_start_that_is_given_up_while_its_claim_is_being_made_gives_it_back(hub: Any, agent: Any) -> None:
+    agent.process.send_signal(signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as person:
+        asked = person.submit(hub.ask, "late-claimant", {"vgpu_profile": "1/4 GPU"})
+        time.sleep(3)  # its start_timeout is 2 s
+        agent.process.send_signal(signal.SIGCONT)
+        assert asked.result().status_code >= 400
+
+    assert agent.claims() == []
+    (entry,) = hub.ledger().history("late-claimant")
+    assert entry.claim_id is not None
+    assert entry.ended_because == "its start did not come to an end"
 
 
 def test_what_is_stopped_while_the_agent_is_down_is_released_when_it_is_back(hub: Any, agent: Any) -> None:
