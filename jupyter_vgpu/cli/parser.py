@@ -30,7 +30,7 @@ examples:
   jupyter vgpu run --profile "1/4 GPU" -- python train.py
   jupyter vgpu run --memory 16GiB -- python train.py            share = memory / the device's memory
   jupyter vgpu run --share 25% --ceiling 50% -- jupyter lab     memory = the same part as the share
-  jupyter vgpu run --simulate 2xa100-80 --share 1/2 -- nvidia-smi-like-tool
+  jupyter vgpu run --simulate h100 --share 1/2 -- python client.py   no GPU needed
 """
 
 _AGENT = """\
