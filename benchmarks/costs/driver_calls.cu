@@ -35,8 +35,8 @@ int main() {
   cudaFree(0);
   cudaStream_t stream;
   cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-  measure("launch", stream, 15, 400, [&] { nothing<<<1, 32, 0, stream>>>(); });
-  measure("cudaMalloc + cudaFree, 1 MiB", stream, 15, 100, [&] {
+  measure("launch", stream, 60, 400, [&] { nothing<<<1, 32, 0, stream>>>(); });
+  measure("cudaMalloc + cudaFree, 1 MiB", stream, 30, 100, [&] {
     void *p;
     cudaMalloc(&p, 1 << 20);
     cudaFree(p);
@@ -46,12 +46,12 @@ int main() {
     cudaMalloc(&p, 64 << 20);
     cudaFree(p);
   });
-  measure("cudaMallocAsync + cudaFreeAsync, 1 MiB", stream, 15, 400, [&] {
+  measure("cudaMallocAsync + cudaFreeAsync, 1 MiB", stream, 60, 400, [&] {
     void *p;
     cudaMallocAsync(&p, 1 << 20, stream);
     cudaFreeAsync(p, stream);
   });
-  measure("cudaMemGetInfo", stream, 15, 200, [&] {
+  measure("cudaMemGetInfo", stream, 40, 200, [&] {
     size_t free_bytes, total_bytes;
     cudaMemGetInfo(&free_bytes, &total_bytes);
   });
