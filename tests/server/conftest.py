@@ -112,8 +112,9 @@ class JupyterServer:
 class Stream:
     """One open event stream; a context manager."""
 
-    def __init__(self, server: JupyterServer) -> None:
+    def __init__(self, server: JupyterServer, wait_seconds: float = 30) -> None:
         self._client = server.client()
+        self._client.timeout = wait_seconds
         self._exit = ExitStack()
 
     def __enter__(self) -> Stream:
@@ -134,6 +135,7 @@ class Stream:
 
         Raises:
             EOFError: The server ended the stream, as HTTP wants it.
+            httpx.ReadTimeout: Nothing came for as long as this stream waits.
         """
         for line in self._lines:
             if line.startswith("data: "):
@@ -265,10 +267,10 @@ def server(quarter: GrantedClaim, relay: Relay, start_server: Callable[..., Jupy
 
 
 @pytest.fixture
-def open_stream() -> Iterator[Callable[[JupyterServer], Stream]]:
+def open_stream() -> Iterator[Callable[..., Stream]]:
     """Return a function that opens an event stream; all are closed at the end of the test."""
     with ExitStack() as streams:
-        yield lambda server: streams.enter_context(Stream(server))
+        yield lambda server, **options: streams.enter_context(Stream(server, **options))
 
 
 @pytest.fixture(scope="session")
