@@ -235,3 +235,16 @@ SIM_API CUresult cuCtxSynchronize_v2(CUcontext context)
   const CUresult result = named_or_current(context, &found);
   return result == CUDA_SUCCESS ? synchronize(found) : result;
 }
+
+// A profiler has nothing to see here; that it is switched on and off is no error.
+SIM_API CUresult cuProfilerStart(void)
+{
+  CUcontext context;
+  return sim_current(&context);
+}
+
+SIM_API CUresult cuProfilerStop(void)
+{
+  CUcontext context;
+  return sim_current(&context);
+}

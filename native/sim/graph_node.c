@@ -275,6 +275,40 @@ SIM_API CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode *no
   return needs_of(node, nodes, count);
 }
 
+static CUresult dependents_of(CUgraphNode node, CUgraphNode *nodes, size_t *count)
+{
+  size_t found = 0;
+  if (!is_node(node) || count == NULL) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (CUgraphNode each = node->graph->first; each != NULL; each = each->next) {
+    for (size_t i = 0; i < each->need_count; i++) {
+      if (each->needs[i] == node) {
+        if (nodes != NULL && found < *count) {
+          nodes[found] = each;
+        }
+        found++;
+      }
+    }
+  }
+  *count = found;
+  return CUDA_SUCCESS;
+}
+
+SIM_API CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *nodes, size_t *count)
+{
+  return dependents_of(node, nodes, count);
+}
+
+SIM_API CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode *nodes, CUgraphEdgeData *data,
+                                                 size_t *count)
+{
+  if (data != NULL && count != NULL) {
+    memset(data, 0, *count * sizeof *data);
+  }
+  return dependents_of(node, nodes, count);
+}
+
 SIM_API CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType *kind)
 {
   if (!is_node(node) || kind == NULL) {

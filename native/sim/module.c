@@ -140,6 +140,21 @@ SIM_API CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule module)
   return CUDA_SUCCESS;
 }
 
+// Only functions that were asked for by name are known.
+SIM_API CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int count, CUmodule module)
+{
+  if (!is_module(module) || (functions == NULL && count > 0)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  pthread_mutex_lock(&sim_lock);
+  CUfunction function = module->functions;
+  for (unsigned int i = 0; i < count && function != NULL; i++, function = function->next) {
+    functions[i] = function;
+  }
+  pthread_mutex_unlock(&sim_lock);
+  return CUDA_SUCCESS;
+}
+
 // Data of a module is not simulated: an image that is not read has no variables.
 SIM_API CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module, const char *name)
 {
@@ -202,6 +217,11 @@ SIM_API CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const c
 SIM_API CUresult cuLibraryGetKernelCount(unsigned int *count, CUlibrary library)
 {
   return cuModuleGetFunctionCount(count, (CUmodule)library);
+}
+
+SIM_API CUresult cuLibraryEnumerateKernels(CUkernel *kernels, unsigned int count, CUlibrary library)
+{
+  return cuModuleEnumerateFunctions((CUfunction *)kernels, count, (CUmodule)library);
 }
 
 SIM_API CUresult cuLibraryGetModule(CUmodule *module, CUlibrary library)

@@ -1,5 +1,7 @@
 // What a stream can be asked and told, apart from its work (stream.c).
 
+#include <string.h>
+
 #include "driver.h"
 
 static CUresult flags_of(CUstream handle, unsigned int *flags, sim_face_t face)
@@ -57,3 +59,63 @@ SIM_TWINS(cuStreamGetPriority, ptsz, (CUstream stream, int *priority), priority_
 SIM_TWINS(cuStreamGetId, ptsz, (CUstream stream, unsigned long long *id), id_of(stream, id, face))
 SIM_TWINS(cuStreamGetCtx, ptsz, (CUstream stream, CUcontext *context), context_of(stream, context, face))
 SIM_TWINS(cuStreamGetDevice, ptsz, (CUstream stream, CUdevice *device), device_of(stream, device, face))
+
+static CUresult get_attribute(CUstream handle, CUstreamAttrID attribute, CUstreamAttrValue *value, sim_face_t face)
+{
+  CUstream       stream;
+  const CUresult result = sim_stream_of(handle, face, &stream);
+  if (result != CUDA_SUCCESS || value == NULL) {
+    return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+  }
+  memset(value, 0, sizeof *value);
+  if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY) {
+    value->priority = stream->priority;
+  }
+  return CUDA_SUCCESS;
+}
+
+// Attributes are hints to hardware that is not there: taken, and apart from the priority forgotten.
+static CUresult set_attribute(CUstream handle, CUstreamAttrID attribute, const CUstreamAttrValue *value,
+                              sim_face_t face)
+{
+  CUstream       stream;
+  const CUresult result = sim_stream_of(handle, face, &stream);
+  if (result != CUDA_SUCCESS || value == NULL) {
+    return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+  }
+  if (attribute == CU_LAUNCH_ATTRIBUTE_PRIORITY) {
+    stream->priority = value->priority;
+  }
+  return CUDA_SUCCESS;
+}
+
+static CUresult copy_attributes(CUstream to_handle, CUstream from_handle, sim_face_t face)
+{
+  CUstream to;
+  CUstream from;
+  CUresult result = sim_stream_of(to_handle, face, &to);
+  if (result == CUDA_SUCCESS) {
+    result = sim_stream_of(from_handle, face, &from);
+  }
+  if (result == CUDA_SUCCESS) {
+    to->priority = from->priority;
+  }
+  return result;
+}
+
+static CUresult attach(CUstream handle, CUdeviceptr address, sim_face_t face)
+{
+  CUstream       stream;
+  const CUresult result = sim_stream_of(handle, face, &stream);
+  return result == CUDA_SUCCESS && !sim_is_reachable(address, 1) ? CUDA_ERROR_INVALID_VALUE : result;
+}
+
+SIM_TWINS(cuStreamGetAttribute, ptsz, (CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value),
+          get_attribute(stream, attribute, value, face))
+SIM_TWINS(cuStreamSetAttribute, ptsz, (CUstream stream, CUstreamAttrID attribute, const CUstreamAttrValue *value),
+          set_attribute(stream, attribute, value, face))
+SIM_TWINS(cuStreamCopyAttributes, ptsz, (CUstream to, CUstream from), copy_attributes(to, from, face))
+SIM_TWINS(cuStreamAttachMemAsync, ptsz,
+          (CUstream stream, CUdeviceptr address, size_t bytes __attribute__((unused)),
+           unsigned int flags __attribute__((unused))),
+          attach(stream, address, face))
