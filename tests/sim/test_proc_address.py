@@ -144,3 +144,23 @@ def test_a_call_the_board_does_not_have_is_refused_by_the_client_library(node: A
     """)
         is True
     )
+
+
+def test_a_preloaded_library_does_not_get_between_the_driver_and_itself(node: Any, tmp_path: Path) -> None:
+    source, library = tmp_path / "between.c", tmp_path / "between.so"
+    source.write_text("int cuMemFree_v2(unsigned long long place) { (void)place; return 77; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+
+    through_name, through_address, through_driver = node.run(
+        SETUP
+        + """
+    everything = ctypes.CDLL(None)
+    start()
+    by_address = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64)(ask("cuMemFree", 13000)[1])
+    say([everything.cuMemFree_v2(0), by_address(0), library.cuMemFree(0)])
+    """,
+        LD_PRELOAD=str(library),
+    )
+
+    assert through_name == 77  # it is in the way
+    assert (through_address, through_driver) == (0, 0)
