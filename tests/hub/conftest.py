@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -191,10 +192,14 @@ class Hub:
         wait_until(lambda: not self.servers(user).get(server, {}).get("ready"), f"the server of {user} stops")
 
     def stop_all(self) -> None:
-        for user in self.api.get("/users").json():
-            for server, state in user["servers"].items():
-                if state.get("ready") or state.get("pending"):
-                    self.stop_server(user["name"], server)
+        running = [
+            (user["name"], server)
+            for user in self.api.get("/users").json()
+            for server, state in user["servers"].items()
+            if state.get("ready") or state.get("pending")
+        ]
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(lambda one: self.stop_server(*one), running))
 
     def pid_of(self, user: str) -> int:
         """Return the process of a user's default server."""

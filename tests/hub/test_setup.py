@@ -155,10 +155,14 @@ def test_a_misspelt_setting_ends_the_start() -> None:
     c = Config()
     c.VGPUHub.profile = {"half": {"share": "1/2"}}
 
-    message = refused(c)
+    assert "is not allowed; only the settings agent, " in refused(c).partition("VGPUHub.profile:")[2]
 
-    assert "VGPUHub.profile:" in message
-    assert "profiles" in message.split("is not allowed;")[1]
+
+def test_a_setting_of_the_wrong_type_ends_the_start() -> None:
+    c = Config()
+    c.VGPUHub.reconcile_interval_seconds = 0
+
+    assert "VGPUHub.reconcile_interval_seconds: 0 is not allowed; " in refused(c)
 
 
 @pytest.mark.parametrize("given", ["no-such-spawner", "jupyterhub.spawner.Nope", 7], ids=repr)
@@ -213,16 +217,6 @@ BAD = 'c.VGPUHub.profiles = {"1/4 GPU": {"memory": "8GiBB"}}\n'
             f"{BAD}import jupyter_vgpu.hub; jupyter_vgpu.hub.setup(c)\n",
             "jupyter_vgpu: VGPUHub.profiles['1/4 GPU'].memory: '8GiBB' is not allowed; a size",
             id="a bad profile, by setup",
-        ),
-        pytest.param(
-            'c.JupyterHub.spawner_class = "vgpu-simple"\nc.VGPUHub.agents = "/run/x"\n',
-            "jupyter_vgpu: VGPUHub.agents: '/run/x' is not allowed; only the settings agent, ",
-            id="a misspelt setting",
-        ),
-        pytest.param(
-            'c.JupyterHub.spawner_class = "vgpu-simple"\nc.VGPUHub.profiles = ["1/4"]\n',
-            "jupyter_vgpu: VGPUHub.profiles: ['1/4'] is not allowed; ",
-            id="a value of the wrong type",
         ),
         pytest.param(
             'import jupyter_vgpu.hub\njupyter_vgpu.hub.setup(c)\nc.JupyterHub.spawner_class = "simple"\n',
