@@ -175,6 +175,15 @@ int jvgpu_tenant_set_overhead(jvgpu_tenant_t *tenant, uint32_t index, uint64_t o
   return 0;
 }
 
+int jvgpu_tenant_set_contenders(jvgpu_tenant_t *tenant, uint32_t index, uint32_t contenders)
+{
+  if (index >= tenant->device_count) {
+    return -1;
+  }
+  __atomic_store_n(&tenant->control->devices[index].contenders, contenders, __ATOMIC_RELAXED);
+  return 0;
+}
+
 void jvgpu_tenant_release(jvgpu_tenant_t *tenant)
 {
   __atomic_store_n(&tenant->control->state, JVGPU_CLAIM_RELEASED, __ATOMIC_RELAXED);

@@ -32,6 +32,8 @@ int jvgpu_tenant_usage_fd(const jvgpu_tenant_t *tenant);
 int jvgpu_tenant_set_device(jvgpu_tenant_t *tenant, uint32_t index, const uint8_t *uuid,
                             uint64_t memory_limit_bytes, uint32_t share_ppm, uint32_t ceiling_ppm);
 int jvgpu_tenant_set_overhead(jvgpu_tenant_t *tenant, uint32_t index, uint64_t overhead_bytes);
+// Say how many processes, of any tenant, launched on the device lately.
+int jvgpu_tenant_set_contenders(jvgpu_tenant_t *tenant, uint32_t index, uint32_t contenders);
 // Mark the claim released: every later allocation is refused.
 void jvgpu_tenant_release(jvgpu_tenant_t *tenant);
 // Note a sign of life (CLOCK_MONOTONIC, taken inside).

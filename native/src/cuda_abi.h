@@ -18,6 +18,7 @@ typedef uint64_t           cuuint64_t;
 typedef unsigned long long CUmemGenericAllocationHandle;
 
 typedef struct CUctx_st     *CUcontext;
+typedef struct CUevent_st   *CUevent;
 typedef struct CUstream_st  *CUstream;
 typedef struct CUfunc_st    *CUfunction;
 typedef struct CUgraph_st   *CUgraph;
@@ -30,6 +31,7 @@ enum {
   CUDA_ERROR_INVALID_VALUE = 1,
   CUDA_ERROR_OUT_OF_MEMORY = 2,
   CUDA_ERROR_NOT_INITIALIZED = 3,
+  CUDA_ERROR_DEINITIALIZED = 4,
   CUDA_ERROR_NO_DEVICE = 100,
   CUDA_ERROR_INVALID_DEVICE = 101,
 };

@@ -1,5 +1,5 @@
-// Launches: counted, and nothing else yet. With no capture alive a launch costs two loads and an
-// atomic add; while one lives, launches on capturing streams become graph nodes and are not counted.
+// Launches: counted, charged with GPU time, now and then sampled (meter.h). While a capture lives,
+// launches on capturing streams become graph nodes: neither counted nor charged nor sampled.
 
 #define _GNU_SOURCE
 #include <stddef.h>
@@ -7,46 +7,67 @@
 #include "attach.h"
 #include "devices.h"
 #include "hooks.h"
+#include "meter.h"
 
 // Launches between two looks at the agent's heartbeat: milliseconds apart at the fastest.
 #define LOOK_EVERY 4096u
 
-typedef CUresult (*is_capturing_t)(CUstream, int *);
-
-static bool is_captured(const jvgpu_process_t *self, CUstream stream, is_capturing_t is_capturing)
+static bool is_captured(const jvgpu_process_t *self, CUstream stream, const jvgpu_stream_calls_t *calls)
 {
   int status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) != 0 && is_capturing != NULL &&
-         (is_capturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE);
+  return __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) != 0 && calls->is_capturing != NULL &&
+         (calls->is_capturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE);
 }
 
-static inline void count_launch(CUstream stream, is_capturing_t is_capturing)
+static inline jvgpu_launch_t begin(uint64_t shape, CUstream stream, const jvgpu_stream_calls_t *calls)
 {
-  jvgpu_process_t *self = jvgpu_tenant();
-  if (self == NULL || is_captured(self, stream, is_capturing)) {
-    return;
+  jvgpu_process_t     *self = jvgpu_tenant();
+  const jvgpu_launch_t none = {.meter = NULL};
+  if (self == NULL || is_captured(self, stream, calls)) {
+    return none;
   }
   const int device = jvgpu_current_device(self);
   if (device == JVGPU_NO_DEVICE) {
-    return;
+    return none;
   }
-  // Relaxed: a figure, ordered with nothing.
-  jvgpu_slot_t *slot = __atomic_load_n(&self->slot, __ATOMIC_ACQUIRE);
-  __atomic_fetch_add(&slot->devices[device].launches, 1, __ATOMIC_RELAXED);
   if (jvgpu_tick(self, LOOK_EVERY)) {
     jvgpu_attach_renew(self);
   }
+  return jvgpu_meter_begin(self, device, shape, stream, calls);
 }
 
-// The stream in a CUlaunchConfig: after seven unsigned ints, aligned.
-// source: CUDA Driver API 13.0, CUlaunchConfig; checked by tests/abi_check.c.
-static CUstream stream_of(const void *config)
+static inline CUresult end(jvgpu_launch_t launch, CUstream stream, const jvgpu_stream_calls_t *calls, CUresult result)
 {
-  const struct {
-    unsigned int dimensions[7];
-    CUstream     stream;
-  } *launch = config;
-  return launch == NULL ? NULL : launch->stream;
+  if (launch.meter != NULL) {
+    jvgpu_meter_end(launch, stream, calls, result);
+  }
+  return result;
+}
+
+// The driver's functions for a stream handle as the caller means it.
+#define LEGACY (&(const jvgpu_stream_calls_t){jvgpu_real.cuEventRecord, jvgpu_real.cuStreamIsCapturing})
+#define PER_THREAD (&(const jvgpu_stream_calls_t){jvgpu_real.cuEventRecord_ptsz, jvgpu_real.cuStreamIsCapturing_ptsz})
+
+static uint64_t shape_of(const void *f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                         unsigned int by, unsigned int bz, unsigned int shared)
+{
+  return jvgpu_shape_key(f, ((uint64_t)gx << 32) | gy, ((uint64_t)gz << 32) | bx,
+                         ((uint64_t)by << 48) ^ ((uint64_t)bz << 32) ^ shared);
+}
+
+// CUlaunchConfig, up to what is read.
+// source: CUDA Driver API 13.0, CUlaunchConfig; checked by tests/abi_check_cuda.c.
+typedef struct launch_config_s {
+  unsigned int grid[3];
+  unsigned int block[3];
+  unsigned int shared;
+  CUstream     stream;
+} launch_config_t;
+
+static uint64_t shape_of_config(const launch_config_t *config, CUfunction f)
+{
+  return shape_of(f, config->grid[0], config->grid[1], config->grid[2], config->block[0], config->block[1],
+                  config->block[2], config->shared);
 }
 
 CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
@@ -56,8 +77,8 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned
   if (!JVGPU_HAS_CU(cuLaunchKernel)) {
     return JVGPU_NO_SUCH_CU;
   }
-  count_launch(stream, jvgpu_real.cuStreamIsCapturing);
-  return jvgpu_real.cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+  const jvgpu_launch_t launch = begin(shape_of(f, gx, gy, gz, bx, by, bz, shared), stream, LEGACY);
+  return end(launch, stream, LEGACY, jvgpu_real.cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
 }
 
 CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
@@ -67,8 +88,8 @@ CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, uns
   if (!JVGPU_HAS_CU(cuLaunchKernel_ptsz)) {
     return JVGPU_NO_SUCH_CU;
   }
-  count_launch(stream, jvgpu_real.cuStreamIsCapturing_ptsz);
-  return jvgpu_real.cuLaunchKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra);
+  const jvgpu_launch_t launch = begin(shape_of(f, gx, gy, gz, bx, by, bz, shared), stream, PER_THREAD);
+  return end(launch, stream, PER_THREAD, jvgpu_real.cuLaunchKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
 }
 
 CUresult cuLaunchKernelEx(const void *config, CUfunction f, void **params, void **extra)
@@ -76,8 +97,12 @@ CUresult cuLaunchKernelEx(const void *config, CUfunction f, void **params, void 
   if (!JVGPU_HAS_CU(cuLaunchKernelEx)) {
     return JVGPU_NO_SUCH_CU;
   }
-  count_launch(stream_of(config), jvgpu_real.cuStreamIsCapturing);
-  return jvgpu_real.cuLaunchKernelEx(config, f, params, extra);
+  if (config == NULL) {
+    return jvgpu_real.cuLaunchKernelEx(config, f, params, extra);
+  }
+  const CUstream       stream = ((const launch_config_t *)config)->stream;
+  const jvgpu_launch_t launch = begin(shape_of_config(config, f), stream, LEGACY);
+  return end(launch, stream, LEGACY, jvgpu_real.cuLaunchKernelEx(config, f, params, extra));
 }
 
 CUresult cuLaunchKernelEx_ptsz(const void *config, CUfunction f, void **params, void **extra)
@@ -85,8 +110,12 @@ CUresult cuLaunchKernelEx_ptsz(const void *config, CUfunction f, void **params, 
   if (!JVGPU_HAS_CU(cuLaunchKernelEx_ptsz)) {
     return JVGPU_NO_SUCH_CU;
   }
-  count_launch(stream_of(config), jvgpu_real.cuStreamIsCapturing_ptsz);
-  return jvgpu_real.cuLaunchKernelEx_ptsz(config, f, params, extra);
+  if (config == NULL) {
+    return jvgpu_real.cuLaunchKernelEx_ptsz(config, f, params, extra);
+  }
+  const CUstream       stream = ((const launch_config_t *)config)->stream;
+  const jvgpu_launch_t launch = begin(shape_of_config(config, f), stream, PER_THREAD);
+  return end(launch, stream, PER_THREAD, jvgpu_real.cuLaunchKernelEx_ptsz(config, f, params, extra));
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
@@ -96,8 +125,8 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int g
   if (!JVGPU_HAS_CU(cuLaunchCooperativeKernel)) {
     return JVGPU_NO_SUCH_CU;
   }
-  count_launch(stream, jvgpu_real.cuStreamIsCapturing);
-  return jvgpu_real.cuLaunchCooperativeKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params);
+  const jvgpu_launch_t launch = begin(shape_of(f, gx, gy, gz, bx, by, bz, shared), stream, LEGACY);
+  return end(launch, stream, LEGACY, jvgpu_real.cuLaunchCooperativeKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params));
 }
 
 CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
@@ -107,8 +136,8 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned 
   if (!JVGPU_HAS_CU(cuLaunchCooperativeKernel_ptsz)) {
     return JVGPU_NO_SUCH_CU;
   }
-  count_launch(stream, jvgpu_real.cuStreamIsCapturing_ptsz);
-  return jvgpu_real.cuLaunchCooperativeKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, params);
+  const jvgpu_launch_t launch = begin(shape_of(f, gx, gy, gz, bx, by, bz, shared), stream, PER_THREAD);
+  return end(launch, stream, PER_THREAD, jvgpu_real.cuLaunchCooperativeKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, params));
 }
 
 CUresult cuLaunchCooperativeKernelMultiDevice(void *list, unsigned int devices, unsigned int flags)
@@ -117,8 +146,8 @@ CUresult cuLaunchCooperativeKernelMultiDevice(void *list, unsigned int devices, 
     return JVGPU_NO_SUCH_CU;
   }
   // One call, a launch on each device of the list; counted once, where it was made.
-  count_launch(NULL, NULL);
-  return jvgpu_real.cuLaunchCooperativeKernelMultiDevice(list, devices, flags);
+  const jvgpu_launch_t launch = begin(jvgpu_shape_key(&jvgpu_real, devices, 0, 0), NULL, LEGACY);
+  return end(launch, NULL, LEGACY, jvgpu_real.cuLaunchCooperativeKernelMultiDevice(list, devices, flags));
 }
 
 CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream)
@@ -126,8 +155,8 @@ CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream)
   if (!JVGPU_HAS_CU(cuGraphLaunch)) {
     return JVGPU_NO_SUCH_CU;
   }
-  count_launch(stream, jvgpu_real.cuStreamIsCapturing);
-  return jvgpu_real.cuGraphLaunch(graph, stream);
+  const jvgpu_launch_t launch = begin(jvgpu_shape_key(graph, 0, 0, 0), stream, LEGACY);
+  return end(launch, stream, LEGACY, jvgpu_real.cuGraphLaunch(graph, stream));
 }
 
 CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
@@ -135,8 +164,8 @@ CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
   if (!JVGPU_HAS_CU(cuGraphLaunch_ptsz)) {
     return JVGPU_NO_SUCH_CU;
   }
-  count_launch(stream, jvgpu_real.cuStreamIsCapturing_ptsz);
-  return jvgpu_real.cuGraphLaunch_ptsz(graph, stream);
+  const jvgpu_launch_t launch = begin(jvgpu_shape_key(graph, 0, 0, 0), stream, PER_THREAD);
+  return end(launch, stream, PER_THREAD, jvgpu_real.cuGraphLaunch_ptsz(graph, stream));
 }
 
 // --- the launches of CUDA 3 -------------------------------------------------------------------------------
@@ -146,8 +175,8 @@ CUresult cuLaunch(CUfunction f)
   if (!JVGPU_HAS_CU(cuLaunch)) {
     return JVGPU_NO_SUCH_CU;
   }
-  count_launch(NULL, jvgpu_real.cuStreamIsCapturing);
-  return jvgpu_real.cuLaunch(f);
+  const jvgpu_launch_t launch = begin(jvgpu_shape_key(f, 1, 0, 0), NULL, LEGACY);
+  return end(launch, NULL, LEGACY, jvgpu_real.cuLaunch(f));
 }
 
 CUresult cuLaunchGrid(CUfunction f, int width, int height)
@@ -155,8 +184,8 @@ CUresult cuLaunchGrid(CUfunction f, int width, int height)
   if (!JVGPU_HAS_CU(cuLaunchGrid)) {
     return JVGPU_NO_SUCH_CU;
   }
-  count_launch(NULL, jvgpu_real.cuStreamIsCapturing);
-  return jvgpu_real.cuLaunchGrid(f, width, height);
+  const jvgpu_launch_t launch = begin(shape_of(f, (unsigned int)width, (unsigned int)height, 1, 0, 0, 0, 0), NULL, LEGACY);
+  return end(launch, NULL, LEGACY, jvgpu_real.cuLaunchGrid(f, width, height));
 }
 
 CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream)
@@ -164,6 +193,6 @@ CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream)
   if (!JVGPU_HAS_CU(cuLaunchGridAsync)) {
     return JVGPU_NO_SUCH_CU;
   }
-  count_launch(stream, jvgpu_real.cuStreamIsCapturing);
-  return jvgpu_real.cuLaunchGridAsync(f, width, height, stream);
+  const jvgpu_launch_t launch = begin(shape_of(f, (unsigned int)width, (unsigned int)height, 1, 0, 0, 0, 0), stream, LEGACY);
+  return end(launch, stream, LEGACY, jvgpu_real.cuLaunchGridAsync(f, width, height, stream));
 }

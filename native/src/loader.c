@@ -182,19 +182,30 @@ static void bind_cuda(void *handle)
 #include "entrypoints.def"
 #undef CU
 #undef NVML
-  take((void **)&jvgpu_real.cuCtxGetCurrent, handle, "cuCtxGetCurrent");
-  take((void **)&jvgpu_real.cuCtxGetDevice, handle, "cuCtxGetDevice");
-  take((void **)&jvgpu_real.cuDeviceGetCount, handle, "cuDeviceGetCount");
-  take((void **)&jvgpu_real.cuDeviceGet, handle, "cuDeviceGet");
-  take((void **)&jvgpu_real.cuDeviceGetUuid_v2, handle, "cuDeviceGetUuid_v2");
+#define ASK(name) take((void **)&jvgpu_real.name, handle, #name)
+  ASK(cuCtxGetCurrent);
+  ASK(cuCtxSetCurrent);
+  ASK(cuCtxGetDevice);
+  ASK(cuEventCreate);
+  ASK(cuEventRecord);
+  ASK(cuEventRecord_ptsz);
+  ASK(cuEventQuery);
+  ASK(cuEventElapsedTime);
+  ASK(cuStreamCreate);
+  ASK(cuStreamQuery);
+  ASK(cuThreadExchangeStreamCaptureMode);
+  ASK(cuDeviceGetCount);
+  ASK(cuDeviceGet);
+  ASK(cuDeviceGetUuid_v2);
   if (jvgpu_real.cuDeviceGetUuid_v2 == NULL) {
     take((void **)&jvgpu_real.cuDeviceGetUuid_v2, handle, "cuDeviceGetUuid");
   }
-  take((void **)&jvgpu_real.cuDeviceGetMemPool, handle, "cuDeviceGetMemPool");
-  take((void **)&jvgpu_real.cuDevicePrimaryCtxGetState, handle, "cuDevicePrimaryCtxGetState");
-  take((void **)&jvgpu_real.cuStreamIsCapturing, handle, "cuStreamIsCapturing");
-  take((void **)&jvgpu_real.cuStreamIsCapturing_ptsz, handle, "cuStreamIsCapturing_ptsz");
-  take((void **)&jvgpu_real.cuMemPoolGetAttribute, handle, "cuMemPoolGetAttribute");
+  ASK(cuDeviceGetMemPool);
+  ASK(cuDevicePrimaryCtxGetState);
+  ASK(cuStreamIsCapturing);
+  ASK(cuStreamIsCapturing_ptsz);
+  ASK(cuMemPoolGetAttribute);
+#undef ASK
 }
 
 static void bind_nvml(void *handle)

@@ -13,6 +13,7 @@
 #include "cuda_abi.h"
 #include "jvgpu/pages.h"
 #include "ledger.h"
+#include "meter.h"
 
 #define JVGPU_MOST_ORDINALS 64
 #define JVGPU_MOST_POOLS 128
@@ -49,6 +50,8 @@ typedef struct jvgpu_process_s {
 
   jvgpu_ledger_t pointers;  // device pointer -> charge
   jvgpu_vmm_t    vmm;
+
+  jvgpu_meter_t *meters[JVGPU_MAX_DEVICES];  // by device of the claim; NULL before its first launch
 
   jvgpu_lock_t pool_lock;
   jvgpu_pool_t pools[JVGPU_MOST_POOLS];

@@ -22,6 +22,15 @@ typedef struct jvgpu_real_s {
   CUresult (*cuStreamIsCapturing)(CUstream stream, int *status);
   CUresult (*cuStreamIsCapturing_ptsz)(CUstream stream, int *status);
   CUresult (*cuMemPoolGetAttribute)(CUmemoryPool pool, int attribute, void *value);
+  CUresult (*cuCtxSetCurrent)(CUcontext ctx);
+  CUresult (*cuEventCreate)(CUevent *event, unsigned int flags);
+  CUresult (*cuEventRecord)(CUevent event, CUstream stream);
+  CUresult (*cuEventRecord_ptsz)(CUevent event, CUstream stream);
+  CUresult (*cuEventQuery)(CUevent event);
+  CUresult (*cuEventElapsedTime)(float *ms, CUevent begun, CUevent ended);
+  CUresult (*cuStreamCreate)(CUstream *stream, unsigned int flags);
+  CUresult (*cuStreamQuery)(CUstream stream);
+  CUresult (*cuThreadExchangeStreamCaptureMode)(int *mode);
   nvmlReturn_t (*nvmlDeviceGetUUID)(nvmlDevice_t device, char *uuid, unsigned int length);
 } jvgpu_real_t;
 

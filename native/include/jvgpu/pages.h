@@ -34,7 +34,7 @@ typedef struct jvgpu_control_device_s {
   uint32_t share_ppm;               // promised part of GPU time, 1..1000000
   uint32_t ceiling_ppm;             // most it may use, share_ppm..1000000
   uint32_t gate;                    // 0 = open; a futex word
-  uint32_t reserved;
+  uint32_t contenders;              // processes, of any tenant, that launched here lately; 0 = not known
 } jvgpu_control_device_t;
 
 typedef struct jvgpu_control_s {
@@ -55,8 +55,8 @@ typedef struct jvgpu_use_s {
   uint64_t held_bytes;     // granted by the driver
   uint64_t pending_bytes;  // reserved, not yet answered by the driver
   uint64_t launches;       // launches, graph launches included
-  uint64_t waited_ns;      // work queued but not running; 0 until the meter is there
-  uint64_t busy_ns;        // GPU time; 0 until the meter is there
+  uint64_t waited_ns;      // work in flight, less the GPU time it had
+  uint64_t busy_ns;        // GPU time, charged as launches are made
   uint64_t refused;        // allocations refused for want of room in the slice
   uint64_t reserved[2];
 } jvgpu_use_t;

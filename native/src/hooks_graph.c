@@ -1,0 +1,29 @@
+// Graph executables: a changed or destroyed one takes its duration estimate with it.
+
+#define _GNU_SOURCE
+#include <stddef.h>
+
+#include "hooks.h"
+#include "process.h"
+
+static CUresult changed(CUgraphExec exec, CUresult result)
+{
+  jvgpu_process_t *self = jvgpu_tenant();
+  if (self != NULL) {
+    jvgpu_meter_forget(self, exec);
+  }
+  return result;
+}
+
+#define FORGETS(name, parameters, arguments)                                                          \
+  CUresult name parameters                                                                            \
+  {                                                                                                   \
+    return JVGPU_HAS_CU(name) ? changed(exec, jvgpu_real.name arguments) : JVGPU_NO_SUCH_CU;          \
+  }
+
+FORGETS(cuGraphExecUpdate, (CUgraphExec exec, CUgraph graph, CUgraphNode *node, int *result), (exec, graph, node, result))
+FORGETS(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, void *result), (exec, graph, result))
+FORGETS(cuGraphExecKernelNodeSetParams, (CUgraphExec exec, CUgraphNode node, const void *params), (exec, node, params))
+FORGETS(cuGraphExecKernelNodeSetParams_v2, (CUgraphExec exec, CUgraphNode node, const void *params), (exec, node, params))
+FORGETS(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, void *params), (exec, node, params))
+FORGETS(cuGraphExecDestroy, (CUgraphExec exec), (exec))
