@@ -32,7 +32,7 @@ def missing_parts() -> list[str]:
     if faults:
         return faults
 
-    if Path.cwd() in package.parents or (package.parent / "pyproject.toml").exists():
+    if (package.parent / "pyproject.toml").exists():
         faults.append(f"{package} is a checkout, not an installation")
     for name in ("libjupyter_vgpu.so", "libjupyter_vgpu_agent.so"):
         try:

@@ -23,7 +23,11 @@ if [ ! -x "$zig/bin/python-zig" ]; then
 fi
 rm -rf "$dir"/{dist,no-node,from-whl,from-tar.gz}
 mkdir -p "$dir/no-node"
-printf '#!/bin/sh\nexec "%s/bin/python" -m ziglang cc -target %s-linux-gnu.2.17 "$@"\n' "$zig" "$arch" >"$dir/zig-cc"
+# zig switches a sanitizer on in what is not optimised; its linker knows -Bsymbolic, not -Bsymbolic-functions.
+cat >"$dir/zig-cc" <<END
+#!/usr/bin/env bash
+exec "$zig/bin/python" -m ziglang cc -target $arch-linux-gnu.2.17 -fno-sanitize=undefined "\${@/%-Bsymbolic-functions/-Bsymbolic}"
+END
 chmod +x "$dir/zig-cc"
 
 echo '==> building sdist and wheel' >&2
