@@ -91,7 +91,9 @@ def rows_of(native: list[dict[str, float]], ours: list[dict[str, float]], aims: 
 def card() -> tuple[str, str]:
     """Return name and driver version of the first GPU."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    name, driver = subprocess.run(query, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0].split(", ")
+    name, driver = (
+        subprocess.run(query, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0].split(", ")
+    )
     return name, driver
 
 
@@ -99,7 +101,9 @@ def main() -> int:
     """Measure, print, write; 0 whether or not the aims are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--simulate", metavar="BOARD", help="measure round the simulated driver instead of a GPU")
-    parser.add_argument("--alternations", type=int, default=3, metavar="N", help="natively, with us, natively, ... (default 3)")
+    parser.add_argument(
+        "--alternations", type=int, default=3, metavar="N", help="natively, with us, natively, ... (default 3)"
+    )
     parser.add_argument("--memory", default="16GiB", help="the slice's memory (default 16GiB)")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="where the JSON goes")
     options = parser.parse_args()
@@ -126,14 +130,27 @@ def main() -> int:
     print(f"{'':42}{'native':>10}{'with us':>10}{'added':>9}{'noise':>9}{'aim':>8}   ns, {device}, driver {driver}")
     for row in rows:
         aim = "noise" if row.aim_ns is None else f"{row.aim_ns:.0f}"
-        print(f"{row.name:42}{row.native_ns:10.0f}{row.ours_ns:10.0f}{row.added_ns:9.1f}{row.spread_ns:9.1f}{aim:>8}   "
-              f"{'met' if row.met else 'NOT MET'}")
+        print(
+            f"{row.name:42}{row.native_ns:10.0f}{row.ours_ns:10.0f}{row.added_ns:9.1f}{row.spread_ns:9.1f}{aim:>8}   "
+            f"{'met' if row.met else 'NOT MET'}"
+        )
     print(f"{sum(row.met for row in rows)} of {len(rows)} met")
     options.out.mkdir(parents=True, exist_ok=True)
     date = time.strftime("%Y-%m-%d")
     path = options.out / f"costs-{date}-{device.replace(' ', '-').lower()}.json"
-    path.write_text(json.dumps({"date": date, "card": device, "driver": driver, "alternations": options.alternations,
-                                "rows": [asdict(row) for row in rows]}, indent=1) + "\n")
+    path.write_text(
+        json.dumps(
+            {
+                "date": date,
+                "card": device,
+                "driver": driver,
+                "alternations": options.alternations,
+                "rows": [asdict(row) for row in rows],
+            },
+            indent=1,
+        )
+        + "\n"
+    )
     print(f"written to {path}")
     return 0
 

@@ -78,11 +78,26 @@ static void *make_page(const char *name, size_t bytes, unsigned seals, int *fd)
   return page;
 }
 
-uint32_t jvgpu_agent_layout(void) { return JVGPU_LAYOUT; }
-uint32_t jvgpu_agent_request_bytes(void) { return sizeof(jvgpu_attach_request_t); }
-uint32_t jvgpu_agent_reply_bytes(void) { return sizeof(jvgpu_attach_reply_t); }
-uint32_t jvgpu_agent_max_devices(void) { return JVGPU_MAX_DEVICES; }
-uint32_t jvgpu_agent_max_slots(void) { return JVGPU_MAX_SLOTS; }
+uint32_t jvgpu_agent_layout(void)
+{
+  return JVGPU_LAYOUT;
+}
+uint32_t jvgpu_agent_request_bytes(void)
+{
+  return sizeof(jvgpu_attach_request_t);
+}
+uint32_t jvgpu_agent_reply_bytes(void)
+{
+  return sizeof(jvgpu_attach_reply_t);
+}
+uint32_t jvgpu_agent_max_devices(void)
+{
+  return JVGPU_MAX_DEVICES;
+}
+uint32_t jvgpu_agent_max_slots(void)
+{
+  return JVGPU_MAX_SLOTS;
+}
 
 jvgpu_tenant_t *jvgpu_tenant_create(uint32_t device_count)
 {
@@ -141,8 +156,14 @@ void jvgpu_tenant_destroy(jvgpu_tenant_t *tenant)
   free(tenant);
 }
 
-int jvgpu_tenant_control_fd(const jvgpu_tenant_t *tenant) { return tenant->control_fd; }
-int jvgpu_tenant_usage_fd(const jvgpu_tenant_t *tenant) { return tenant->usage_fd; }
+int jvgpu_tenant_control_fd(const jvgpu_tenant_t *tenant)
+{
+  return tenant->control_fd;
+}
+int jvgpu_tenant_usage_fd(const jvgpu_tenant_t *tenant)
+{
+  return tenant->usage_fd;
+}
 
 static void bump_epoch(jvgpu_tenant_t *tenant)
 {
@@ -150,8 +171,8 @@ static void bump_epoch(jvgpu_tenant_t *tenant)
   __atomic_fetch_add(&tenant->control->epoch, 1, __ATOMIC_RELEASE);
 }
 
-int jvgpu_tenant_set_device(jvgpu_tenant_t *tenant, uint32_t index, const uint8_t *uuid,
-                            uint64_t memory_limit_bytes, uint32_t share_ppm, uint32_t ceiling_ppm)
+int jvgpu_tenant_set_device(jvgpu_tenant_t *tenant, uint32_t index, const uint8_t *uuid, uint64_t memory_limit_bytes,
+                            uint32_t share_ppm, uint32_t ceiling_ppm)
 {
   if (index >= tenant->device_count) {
     return -1;

@@ -29,8 +29,8 @@ int jvgpu_tenant_control_fd(const jvgpu_tenant_t *tenant);
 int jvgpu_tenant_usage_fd(const jvgpu_tenant_t *tenant);
 
 // Set limits of the device at `index`; `uuid` is 16 bytes. Returns 0, or -1 for a bad index.
-int jvgpu_tenant_set_device(jvgpu_tenant_t *tenant, uint32_t index, const uint8_t *uuid,
-                            uint64_t memory_limit_bytes, uint32_t share_ppm, uint32_t ceiling_ppm);
+int jvgpu_tenant_set_device(jvgpu_tenant_t *tenant, uint32_t index, const uint8_t *uuid, uint64_t memory_limit_bytes,
+                            uint32_t share_ppm, uint32_t ceiling_ppm);
 int jvgpu_tenant_set_overhead(jvgpu_tenant_t *tenant, uint32_t index, uint64_t overhead_bytes);
 // Say how many processes, of any tenant, launched on the device lately.
 int jvgpu_tenant_set_contenders(jvgpu_tenant_t *tenant, uint32_t index, uint32_t contenders);
@@ -44,12 +44,10 @@ int jvgpu_tenant_slot_take(jvgpu_tenant_t *tenant, uint32_t pid, uint32_t *gener
 // Clear a slot whose process is gone. Returns 0, or -1 for a bad index.
 int jvgpu_tenant_slot_clear(jvgpu_tenant_t *tenant, uint32_t slot);
 // Read one slot on one device, as untrusted input. Returns 0, or -1 for a bad index.
-int jvgpu_tenant_slot_read(const jvgpu_tenant_t *tenant, uint32_t slot, uint32_t index,
-                           jvgpu_reading_t *reading);
+int jvgpu_tenant_slot_read(const jvgpu_tenant_t *tenant, uint32_t slot, uint32_t index, jvgpu_reading_t *reading);
 
 // Fill a reply that Python sends; `reply` has jvgpu_agent_reply_bytes() bytes.
-void jvgpu_agent_fill_reply(void *reply, uint32_t status, uint32_t slot, uint32_t generation,
-                            const char *message);
+void jvgpu_agent_fill_reply(void *reply, uint32_t status, uint32_t slot, uint32_t generation, const char *message);
 // Check a request of `bytes` bytes; copies 64 hex digits + NUL to `secret_hex` (65 bytes).
 // Returns a JVGPU_ATTACH_* status (0 = well formed; 1 = malformed; 2 = other layout).
 uint32_t jvgpu_agent_parse_request(const void *request, uint32_t bytes, char *secret_hex);

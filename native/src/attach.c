@@ -75,9 +75,9 @@ static bool is_believed(int socket_fd)
 
 static int connect_to(const char *path)
 {
-  struct sockaddr_un  address = {.sun_family = AF_UNIX};
+  struct sockaddr_un   address = {.sun_family = AF_UNIX};
   const struct timeval wait = {.tv_sec = WAIT_SECONDS};
-  const size_t        bytes = strlen(path);
+  const size_t         bytes = strlen(path);
 
   if (bytes >= sizeof address.sun_path) {
     errno = ENAMETOOLONG;
@@ -207,7 +207,8 @@ static bool ask(jvgpu_process_t *self, grant_t *grant, bool quiet)
 
   if (path == NULL || secret == NULL || strlen(secret) != 2 * JVGPU_SECRET_BYTES) {
     if (!quiet) {
-      tell_once(self, "no GPU for this process: it holds no slice (JUPYTER_VGPU_SOCKET and JUPYTER_VGPU_SECRET are not set).",
+      tell_once(self,
+                "no GPU for this process: it holds no slice (JUPYTER_VGPU_SOCKET and JUPYTER_VGPU_SECRET are not set).",
                 how_to_get_one);
     }
     return false;
@@ -272,7 +273,8 @@ static void carry_over(const jvgpu_process_t *self, const grant_t *grant)
   jvgpu_slot_t *to = &grant->usage->slots[grant->slot];
   for (uint32_t to_index = 0; to_index < grant->control->device_count; to_index++) {
     for (uint32_t from_index = 0; from_index < self->control->device_count; from_index++) {
-      if (memcmp(grant->control->devices[to_index].uuid, self->control->devices[from_index].uuid, JVGPU_UUID_BYTES) == 0) {
+      if (memcmp(grant->control->devices[to_index].uuid, self->control->devices[from_index].uuid, JVGPU_UUID_BYTES) ==
+          0) {
         const jvgpu_use_t *from = &self->slot->devices[from_index];
         to->devices[to_index] = *from;
       }

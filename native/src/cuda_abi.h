@@ -17,13 +17,13 @@ typedef unsigned int       CUdeviceptr_v1;  // the 32-bit pointers of CUDA < 3.2
 typedef uint64_t           cuuint64_t;
 typedef unsigned long long CUmemGenericAllocationHandle;
 
-typedef struct CUctx_st     *CUcontext;
-typedef struct CUevent_st   *CUevent;
-typedef struct CUstream_st  *CUstream;
-typedef struct CUfunc_st    *CUfunction;
-typedef struct CUgraph_st   *CUgraph;
-typedef struct CUgraphExec_st *CUgraphExec;
-typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUctx_st           *CUcontext;
+typedef struct CUevent_st         *CUevent;
+typedef struct CUstream_st        *CUstream;
+typedef struct CUfunc_st          *CUfunction;
+typedef struct CUgraph_st         *CUgraph;
+typedef struct CUgraphExec_st     *CUgraphExec;
+typedef struct CUgraphNode_st     *CUgraphNode;
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 
 enum {

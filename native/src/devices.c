@@ -87,7 +87,7 @@ bool jvgpu_visible_devices(const jvgpu_control_t *control, const char *wanted, c
   while (*wanted != '\0') {
     wanted += strspn(wanted, " ");
     const size_t length = strcspn(wanted, ", ");
-    int device = device_by_number(control, wanted, length);
+    int          device = device_by_number(control, wanted, length);
     if (device == JVGPU_NO_DEVICE) {
       device = device_by_prefix(control, wanted, length);
     }

@@ -56,8 +56,8 @@ CUresult cuStreamBeginCapture_v2_ptsz(CUstream stream, int mode)
                                                     : JVGPU_NO_SUCH_CU;
 }
 
-CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *dependencies,
-                                     const void *edges, size_t count, int mode)
+CUresult cuStreamBeginCaptureToGraph(CUstream stream, CUgraph graph, const CUgraphNode *dependencies, const void *edges,
+                                     size_t count, int mode)
 {
   if (!JVGPU_HAS_CU(cuStreamBeginCaptureToGraph)) {
     return JVGPU_NO_SUCH_CU;

@@ -15,15 +15,17 @@ static CUresult changed(CUgraphExec exec, CUresult result)
   return result;
 }
 
-#define FORGETS(name, parameters, arguments)                                                          \
-  CUresult name parameters                                                                            \
-  {                                                                                                   \
-    return JVGPU_HAS_CU(name) ? changed(exec, jvgpu_real.name arguments) : JVGPU_NO_SUCH_CU;          \
+#define FORGETS(name, parameters, arguments)                                                 \
+  CUresult name parameters                                                                   \
+  {                                                                                          \
+    return JVGPU_HAS_CU(name) ? changed(exec, jvgpu_real.name arguments) : JVGPU_NO_SUCH_CU; \
   }
 
-FORGETS(cuGraphExecUpdate, (CUgraphExec exec, CUgraph graph, CUgraphNode *node, int *result), (exec, graph, node, result))
+FORGETS(cuGraphExecUpdate, (CUgraphExec exec, CUgraph graph, CUgraphNode *node, int *result),
+        (exec, graph, node, result))
 FORGETS(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, void *result), (exec, graph, result))
 FORGETS(cuGraphExecKernelNodeSetParams, (CUgraphExec exec, CUgraphNode node, const void *params), (exec, node, params))
-FORGETS(cuGraphExecKernelNodeSetParams_v2, (CUgraphExec exec, CUgraphNode node, const void *params), (exec, node, params))
+FORGETS(cuGraphExecKernelNodeSetParams_v2, (CUgraphExec exec, CUgraphNode node, const void *params),
+        (exec, node, params))
 FORGETS(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, void *params), (exec, node, params))
 FORGETS(cuGraphExecDestroy, (CUgraphExec exec), (exec))

@@ -78,7 +78,8 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned
     return JVGPU_NO_SUCH_CU;
   }
   const jvgpu_launch_t launch = begin(shape_of(f, gx, gy, gz, bx, by, bz, shared), stream, LEGACY);
-  return end(launch, stream, LEGACY, jvgpu_real.cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
+  return end(launch, stream, LEGACY,
+             jvgpu_real.cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
 }
 
 CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
@@ -89,7 +90,8 @@ CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, uns
     return JVGPU_NO_SUCH_CU;
   }
   const jvgpu_launch_t launch = begin(shape_of(f, gx, gy, gz, bx, by, bz, shared), stream, PER_THREAD);
-  return end(launch, stream, PER_THREAD, jvgpu_real.cuLaunchKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
+  return end(launch, stream, PER_THREAD,
+             jvgpu_real.cuLaunchKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
 }
 
 CUresult cuLaunchKernelEx(const void *config, CUfunction f, void **params, void **extra)
@@ -126,7 +128,8 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int g
     return JVGPU_NO_SUCH_CU;
   }
   const jvgpu_launch_t launch = begin(shape_of(f, gx, gy, gz, bx, by, bz, shared), stream, LEGACY);
-  return end(launch, stream, LEGACY, jvgpu_real.cuLaunchCooperativeKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params));
+  return end(launch, stream, LEGACY,
+             jvgpu_real.cuLaunchCooperativeKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params));
 }
 
 CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
@@ -137,7 +140,8 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned 
     return JVGPU_NO_SUCH_CU;
   }
   const jvgpu_launch_t launch = begin(shape_of(f, gx, gy, gz, bx, by, bz, shared), stream, PER_THREAD);
-  return end(launch, stream, PER_THREAD, jvgpu_real.cuLaunchCooperativeKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, params));
+  return end(launch, stream, PER_THREAD,
+             jvgpu_real.cuLaunchCooperativeKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, params));
 }
 
 CUresult cuLaunchCooperativeKernelMultiDevice(void *list, unsigned int devices, unsigned int flags)
@@ -184,7 +188,8 @@ CUresult cuLaunchGrid(CUfunction f, int width, int height)
   if (!JVGPU_HAS_CU(cuLaunchGrid)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = begin(shape_of(f, (unsigned int)width, (unsigned int)height, 1, 0, 0, 0, 0), NULL, LEGACY);
+  const jvgpu_launch_t launch =
+      begin(shape_of(f, (unsigned int)width, (unsigned int)height, 1, 0, 0, 0, 0), NULL, LEGACY);
   return end(launch, NULL, LEGACY, jvgpu_real.cuLaunchGrid(f, width, height));
 }
 
@@ -193,6 +198,7 @@ CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream)
   if (!JVGPU_HAS_CU(cuLaunchGridAsync)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = begin(shape_of(f, (unsigned int)width, (unsigned int)height, 1, 0, 0, 0, 0), stream, LEGACY);
+  const jvgpu_launch_t launch =
+      begin(shape_of(f, (unsigned int)width, (unsigned int)height, 1, 0, 0, 0, 0), stream, LEGACY);
   return end(launch, stream, LEGACY, jvgpu_real.cuLaunchGridAsync(f, width, height, stream));
 }

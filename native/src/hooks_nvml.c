@@ -20,7 +20,10 @@ static nvmlReturn_t start(nvmlReturn_t result)
   return result;
 }
 
-nvmlReturn_t nvmlInit(void) { return JVGPU_HAS_NVML(nvmlInit) ? start(jvgpu_real.nvmlInit()) : JVGPU_NO_SUCH_NVML; }
+nvmlReturn_t nvmlInit(void)
+{
+  return JVGPU_HAS_NVML(nvmlInit) ? start(jvgpu_real.nvmlInit()) : JVGPU_NO_SUCH_NVML;
+}
 
 nvmlReturn_t nvmlInit_v2(void)
 {
@@ -72,7 +75,10 @@ static unsigned int walk(const jvgpu_process_t *self, unsigned int wanted, nvmlD
   return count;
 }
 
-static bool can_walk(void) { return JVGPU_HAS_NVML(nvmlDeviceGetCount_v2) && JVGPU_HAS_NVML(nvmlDeviceGetHandleByIndex_v2); }
+static bool can_walk(void)
+{
+  return JVGPU_HAS_NVML(nvmlDeviceGetCount_v2) && JVGPU_HAS_NVML(nvmlDeviceGetHandleByIndex_v2);
+}
 
 nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
 {
@@ -86,7 +92,10 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count)
   return result;
 }
 
-nvmlReturn_t nvmlDeviceGetCount(unsigned int *count) { return nvmlDeviceGetCount_v2(count); }
+nvmlReturn_t nvmlDeviceGetCount(unsigned int *count)
+{
+  return nvmlDeviceGetCount_v2(count);
+}
 
 nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device)
 {
@@ -179,7 +188,8 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
   const int          index = result == NVML_SUCCESS ? jvgpu_nvml_device(self, device) : JVGPU_NO_DEVICE;
   if (index != JVGPU_NO_DEVICE) {
     const jvgpu_view_t view = jvgpu_view(self, (uint32_t)index, memory->total, memory->free);
-    *memory = (nvmlMemory_t){.total = view.total_bytes, .free = view.free_bytes, .used = view.total_bytes - view.free_bytes};
+    *memory =
+        (nvmlMemory_t){.total = view.total_bytes, .free = view.free_bytes, .used = view.total_bytes - view.free_bytes};
   }
   return result;
 }

@@ -83,10 +83,10 @@ static nvmlReturn_t list_v2(list_v2_t real, nvmlDevice_t device, unsigned int *c
   return answer;
 }
 
-#define LISTS(version, name)                                                                                     \
-  nvmlReturn_t name(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_##version##_t *infos)              \
-  {                                                                                                              \
-    return JVGPU_HAS_NVML(name) ? list_##version(jvgpu_real.name, device, count, infos) : JVGPU_NO_SUCH_NVML;    \
+#define LISTS(version, name)                                                                                  \
+  nvmlReturn_t name(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_##version##_t *infos)           \
+  {                                                                                                           \
+    return JVGPU_HAS_NVML(name) ? list_##version(jvgpu_real.name, device, count, infos) : JVGPU_NO_SUCH_NVML; \
   }
 
 LISTS(v1, nvmlDeviceGetComputeRunningProcesses)

@@ -36,7 +36,10 @@ CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
   return result;
 }
 
-static unsigned int as_32_bits(uint64_t bytes) { return bytes > UINT_MAX ? UINT_MAX : (unsigned int)bytes; }
+static unsigned int as_32_bits(uint64_t bytes)
+{
+  return bytes > UINT_MAX ? UINT_MAX : (unsigned int)bytes;
+}
 
 CUresult cuMemGetInfo(unsigned int *free_bytes, unsigned int *total_bytes)
 {

@@ -19,9 +19,15 @@ static uint64_t scatter(uint64_t key)
   return key;
 }
 
-static size_t home_of(const jvgpu_table_t *table, uint64_t key) { return scatter(key) & (table->capacity - 1); }
+static size_t home_of(const jvgpu_table_t *table, uint64_t key)
+{
+  return scatter(key) & (table->capacity - 1);
+}
 
-static size_t next_of(const jvgpu_table_t *table, size_t index) { return (index + 1) & (table->capacity - 1); }
+static size_t next_of(const jvgpu_table_t *table, size_t index)
+{
+  return (index + 1) & (table->capacity - 1);
+}
 
 static void place(jvgpu_table_t *table, const jvgpu_record_t *record)
 {
@@ -36,8 +42,8 @@ static void place(jvgpu_table_t *table, const jvgpu_record_t *record)
 static bool grow(jvgpu_table_t *table)
 {
   jvgpu_table_t larger = {.capacity = table->capacity == 0 ? FIRST_CAPACITY : 2 * table->capacity};
-  larger.records = mmap(NULL, larger.capacity * sizeof *larger.records, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  larger.records =
+      mmap(NULL, larger.capacity * sizeof *larger.records, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (larger.records == MAP_FAILED) {
     return false;
   }
@@ -105,7 +111,10 @@ void jvgpu_table_clear(jvgpu_table_t *table)
 
 // --- pointers, from any thread ------------------------------------------------------------------------------
 
-static size_t shard_of(uint64_t key) { return (scatter(key) >> 60) & (JVGPU_SHARDS - 1); }
+static size_t shard_of(uint64_t key)
+{
+  return (scatter(key) >> 60) & (JVGPU_SHARDS - 1);
+}
 
 bool jvgpu_ledger_put(jvgpu_ledger_t *ledger, const jvgpu_record_t *record)
 {
@@ -133,9 +142,9 @@ void jvgpu_ledger_take_owner(jvgpu_ledger_t *ledger, uint64_t owner, uint64_t *f
 {
   for (size_t shard = 0; shard < JVGPU_SHARDS; shard++) {
     jvgpu_lock(&ledger->shards[shard].lock);
-    jvgpu_table_t kept = {0};
+    jvgpu_table_t  kept = {0};
     jvgpu_table_t *table = &ledger->shards[shard].table;
-    bool whole = true;
+    bool           whole = true;
     for (size_t i = 0; i < table->capacity && whole; i++) {
       if (table->records[i].key != 0 && table->records[i].owner != owner) {
         whole = jvgpu_table_put(&kept, &table->records[i]);
@@ -176,7 +185,7 @@ bool jvgpu_vmm_create(jvgpu_vmm_t *vmm, uint64_t handle, uint64_t bytes, uint32_
   vmm->next_block += 1;
   const jvgpu_record_t block = {.key = vmm->next_block, .bytes = bytes, .device = device, .count = 1};
   const jvgpu_record_t by_handle = {.key = handle, .owner = block.key, .device = device, .count = 1};
-  bool done = jvgpu_table_put(&vmm->blocks, &block);
+  bool                 done = jvgpu_table_put(&vmm->blocks, &block);
   if (done && !jvgpu_table_put(&vmm->handles, &by_handle)) {
     jvgpu_record_t undone;
     jvgpu_table_take(&vmm->blocks, block.key, &undone);
@@ -203,7 +212,7 @@ void jvgpu_vmm_retain(jvgpu_vmm_t *vmm, uint64_t handle, uint64_t address)
 {
   jvgpu_lock(&vmm->lock);
   const jvgpu_record_t *mapping = mapping_at(vmm, address);
-  jvgpu_record_t *block = mapping == NULL ? NULL : jvgpu_table_find(&vmm->blocks, mapping->owner);
+  jvgpu_record_t       *block = mapping == NULL ? NULL : jvgpu_table_find(&vmm->blocks, mapping->owner);
   if (block != NULL) {
     jvgpu_record_t *known = jvgpu_table_find(&vmm->handles, handle);
     if (known != NULL && known->owner == block->key) {
@@ -221,7 +230,7 @@ void jvgpu_vmm_map(jvgpu_vmm_t *vmm, uint64_t address, uint64_t bytes, uint64_t 
 {
   jvgpu_lock(&vmm->lock);
   const jvgpu_record_t *by_handle = jvgpu_table_find(&vmm->handles, handle);
-  jvgpu_record_t *block = by_handle == NULL ? NULL : jvgpu_table_find(&vmm->blocks, by_handle->owner);
+  jvgpu_record_t       *block = by_handle == NULL ? NULL : jvgpu_table_find(&vmm->blocks, by_handle->owner);
   if (block != NULL) {
     const jvgpu_record_t mapping = {.key = address, .bytes = bytes, .owner = block->key, .device = block->device};
     block->count += jvgpu_table_put(&vmm->mappings, &mapping);

@@ -110,8 +110,7 @@ static uint32_t find_by_sysv_hash(const tables_t *tables, const char *name)
 
 static void *find_function(const struct dl_phdr_info *object, const tables_t *tables, const char *name)
 {
-  const uint32_t index =
-      tables->gnu_hash != NULL ? find_by_gnu_hash(tables, name) : find_by_sysv_hash(tables, name);
+  const uint32_t index = tables->gnu_hash != NULL ? find_by_gnu_hash(tables, name) : find_by_sysv_hash(tables, name);
   return index == 0 ? NULL : (void *)(object->dlpi_addr + tables->symbols[index].st_value);
 }
 
@@ -140,12 +139,12 @@ static int visit_object(struct dl_phdr_info *object, size_t bytes, void *context
   if (!read_tables(object, &tables)) {
     return 0;
   }
-#define TAKE(member, symbol)                                              \
-  do {                                                                    \
-    if (dl->member == NULL) {                                             \
-      void *found = find_function(object, &tables, symbol);               \
-      __atomic_store_n((void **)&dl->member, found, __ATOMIC_RELEASE);    \
-    }                                                                     \
+#define TAKE(member, symbol)                                           \
+  do {                                                                 \
+    if (dl->member == NULL) {                                          \
+      void *found = find_function(object, &tables, symbol);            \
+      __atomic_store_n((void **)&dl->member, found, __ATOMIC_RELEASE); \
+    }                                                                  \
   } while (0)
   TAKE(sym, "dlsym");
   TAKE(vsym, "dlvsym");

@@ -19,6 +19,9 @@ static inline void jvgpu_lock(jvgpu_lock_t *lock)
   }
 }
 
-static inline void jvgpu_unlock(jvgpu_lock_t *lock) { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
+static inline void jvgpu_unlock(jvgpu_lock_t *lock)
+{
+  __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
 
 #endif

@@ -44,22 +44,22 @@ typedef struct sample_s {
 } sample_t;
 
 struct jvgpu_meter_s {
-  jvgpu_lock_t   lock;
-  CUcontext      ctx;  // the samples' events are this context's
-  bool           failed;
-  sample_t       samples[JVGPU_MOST_SAMPLES];
-  uint64_t       due_ns;         // GPU time at which the next sample is due
-  uint32_t       launches;       // since the first, not exact
-  uint32_t       last_sampled;   // of those, at the last sample
-  uint32_t       random;
-  int            span;           // index of the open span, -1 = none
-  CUstream       span_stream;
-  uint32_t       span_begun;     // launches when it was opened
-  uint32_t       span_wanted;
-  uint64_t       span_busy_ns;
-  uint64_t       streams_seen;
-  double         overlap;        // GPU time of all launches together, of their durations' sum; 1 = one after the other
-  uint64_t       overlap_ppm;    // the same, for the launch path
+  jvgpu_lock_t lock;
+  CUcontext    ctx;  // the samples' events are this context's
+  bool         failed;
+  sample_t     samples[JVGPU_MOST_SAMPLES];
+  uint64_t     due_ns;         // GPU time at which the next sample is due
+  uint32_t     launches;       // since the first, not exact
+  uint32_t     last_sampled;   // of those, at the last sample
+  uint32_t     random;
+  int          span;           // index of the open span, -1 = none
+  CUstream     span_stream;
+  uint32_t     span_begun;     // launches when it was opened
+  uint32_t     span_wanted;
+  uint64_t     span_busy_ns;
+  uint64_t     streams_seen;
+  double       overlap;        // GPU time of all launches together, of their durations' sum; 1 = one after the other
+  uint64_t     overlap_ppm;    // the same, for the launch path
   // In flight: from the first launch after the host saw everything done, to the next such moment.
   uint64_t       flight_begun_ns;  // 0 = nothing is in flight
   uint64_t       flight_busy_ns;   // GPU time charged when it began
@@ -192,8 +192,8 @@ static int free_sample(const jvgpu_meter_t *meter)
 static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int device, uint64_t busy_ns)
 {
   const jvgpu_control_device_t *limits = &self->control->devices[device];
-  const bool free_alone = contenders_of(self, device) <= 1 && limits->ceiling_ppm >= 1000000;
-  const uint64_t interval_ns = free_alone ? ALONE_NS : CONTENDED_NS;
+  const bool                    free_alone = contenders_of(self, device) <= 1 && limits->ceiling_ppm >= 1000000;
+  const uint64_t                interval_ns = free_alone ? ALONE_NS : CONTENDED_NS;
   // Between half and one and a half intervals, so that no loop keeps step with us.
   meter->random = meter->random * 1664525u + 1013904223u;
   meter->due_ns = busy_ns + interval_ns / 2 + interval_ns * (meter->random >> 16) / 65536;
@@ -299,8 +299,8 @@ static jvgpu_launch_t open_sample(jvgpu_process_t *self, jvgpu_meter_t *meter, i
 
 void jvgpu_meter_end(jvgpu_launch_t launch, CUstream stream, const jvgpu_stream_calls_t *calls, CUresult result)
 {
-  sample_t *sample = &launch.meter->samples[launch.sample];
-  const double ended_ns = (double)now_ns();
+  sample_t      *sample = &launch.meter->samples[launch.sample];
+  const double   ended_ns = (double)now_ns();
   sample_state_t state = SAMPLE_FREE;
   if (result == CUDA_SUCCESS && calls->record(sample->ended, stream) == CUDA_SUCCESS) {
     sample->host_ns = ended_ns - sample->host_ns;

@@ -118,7 +118,10 @@ static uint64_t look(jvgpu_process_t *self, int device, bool trim)
   return given_back;
 }
 
-void jvgpu_pools_look(jvgpu_process_t *self) { (void)look(self, JVGPU_NO_DEVICE, false); }
+void jvgpu_pools_look(jvgpu_process_t *self)
+{
+  (void)look(self, JVGPU_NO_DEVICE, false);
+}
 
 bool jvgpu_pools_trim(jvgpu_process_t *self, uint32_t device)
 {
@@ -161,7 +164,7 @@ jvgpu_charge_t jvgpu_pool_begin(CUmemoryPool *pool, uint64_t bytes, CUstream str
     *pool = pool_of(dev);
   }
   // The pool may have to grow for this; how far, only the driver knows, but not beyond whole steps.
-  const uint64_t most = bytes > UINT64_MAX - GROWTH_BYTES ? UINT64_MAX : (bytes / GROWTH_BYTES + 1) * GROWTH_BYTES;
+  const uint64_t      most = bytes > UINT64_MAX - GROWTH_BYTES ? UINT64_MAX : (bytes / GROWTH_BYTES + 1) * GROWTH_BYTES;
   const jvgpu_pool_t *known = find_or_add(self, *pool, jvgpu_current_device(self));
   // A pool too many to keep count of gets nothing: less, never more.
   const int device = known == NULL ? JVGPU_NO_DEVICE : (int)known->device;

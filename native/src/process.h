@@ -33,14 +33,14 @@ typedef struct jvgpu_pool_s {
 } jvgpu_pool_t;
 
 typedef struct jvgpu_process_s {
-  uint32_t state;  // JVGPU_*; set with release after what it stands for
-  jvgpu_lock_t attach_lock;
+  uint32_t               state;  // JVGPU_*; set with release after what it stands for
+  jvgpu_lock_t           attach_lock;
   const jvgpu_control_t *control;
-  jvgpu_usage_t *usage;
-  jvgpu_slot_t *slot;
-  uint64_t tried_ns;    // last attempt to reach the agent
-  uint32_t told;        // the one line about a refusal is written
-  uint32_t ticks;       // calls since the first, for looks that are made every so many
+  jvgpu_usage_t         *usage;
+  jvgpu_slot_t          *slot;
+  uint64_t               tried_ns;    // last attempt to reach the agent
+  uint32_t               told;        // the one line about a refusal is written
+  uint32_t               ticks;       // calls since the first, for looks that are made every so many
 
   int8_t   device_of[JVGPU_MOST_ORDINALS];  // CUdevice -> 1 + index in the claim, 0 = not in it
   uint32_t ordinals;                        // CUDA devices this process sees

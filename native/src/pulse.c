@@ -121,9 +121,9 @@ static void start_thread(jvgpu_pulse_t *pulse, CUcontext ctx)
 {
   // By look-up: these names became younger than our floor when glibc 2.34 moved them.
   const jvgpu_dl_t *dl = jvgpu_dl();
-  create_thread_t create = dl->sym == NULL ? NULL : (create_thread_t)dl->sym(RTLD_DEFAULT, "pthread_create");
-  detach_thread_t detach = dl->sym == NULL ? NULL : (detach_thread_t)dl->sym(RTLD_DEFAULT, "pthread_detach");
-  unsigned long   thread;
+  create_thread_t   create = dl->sym == NULL ? NULL : (create_thread_t)dl->sym(RTLD_DEFAULT, "pthread_create");
+  detach_thread_t   detach = dl->sym == NULL ? NULL : (detach_thread_t)dl->sym(RTLD_DEFAULT, "pthread_detach");
+  unsigned long     thread;
   pulse->started = 1;
   pulse->ctx = ctx;
   if (create != NULL && detach != NULL && create(&thread, NULL, run, pulse) == 0) {

@@ -87,7 +87,7 @@ static void *look_after_us(const row_t *row, const char *version)
   // found had we not been there. A driver opened RTLD_LOCAL is not in that scope, but may be in the
   // caller's; since it is loaded, its caller gets the hook.
   const jvgpu_dl_t *dl = jvgpu_dl();
-  void *found = version == NULL ? dl->sym(RTLD_NEXT, row->name) : dl->vsym(RTLD_NEXT, row->name, version);
+  void             *found = version == NULL ? dl->sym(RTLD_NEXT, row->name) : dl->vsym(RTLD_NEXT, row->name, version);
   if (found == NULL && jvgpu_loaded(row->library) && *row->real != NULL) {
     return row->hook;
   }

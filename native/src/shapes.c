@@ -13,8 +13,7 @@ jvgpu_shape_t *jvgpu_shapes_find(jvgpu_shapes_t *shapes, uint64_t key)
   for (uint32_t probe = 0; probe < MOST_PROBES; probe++) {
     jvgpu_shape_t *row = &shapes->rows[((key >> 1) + probe) & (JVGPU_MOST_SHAPES - 1)];
     uint64_t       there = __atomic_load_n(&row->key, __ATOMIC_ACQUIRE);
-    if (there == 0 &&
-        __atomic_compare_exchange_n(&row->key, &there, key, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    if (there == 0 && __atomic_compare_exchange_n(&row->key, &there, key, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
       return row;
     }
     if (there == key) {

@@ -5,7 +5,10 @@
 #include "attach.h"
 #include "pools.h"
 
-static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+  return a < b ? a : b;
+}
 
 jvgpu_view_t jvgpu_view(jvgpu_process_t *self, uint32_t device, uint64_t physical_total_bytes,
                         uint64_t physical_free_bytes)

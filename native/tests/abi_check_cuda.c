@@ -27,7 +27,8 @@ typedef struct {
   CUstream     stream;
 } launch_config_t;
 
-_Static_assert(sizeof(CUdeviceptr) == 8 && sizeof(CUdevice) == sizeof(int) && sizeof(CUresult) == sizeof(int), "scalars");
+_Static_assert(sizeof(CUdeviceptr) == 8 && sizeof(CUdevice) == sizeof(int) && sizeof(CUresult) == sizeof(int),
+               "scalars");
 _Static_assert(offsetof(CUmemAllocationProp, location) == offsetof(allocation_prop_t, location), "CUmemAllocationProp");
 _Static_assert(offsetof(CUmemPoolProps, location) == offsetof(pool_props_t, location), "CUmemPoolProps");
 _Static_assert(offsetof(CUmemLocation, id) == offsetof(location_t, id), "CUmemLocation");

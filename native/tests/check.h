@@ -11,19 +11,19 @@
 static int checks_made;
 static int checks_failed;
 
-#define CHECK(sentence, condition)                                                         \
-  do {                                                                                     \
-    checks_made += 1;                                                                      \
-    if (!(condition)) {                                                                    \
-      checks_failed += 1;                                                                  \
+#define CHECK(sentence, condition)                                                                  \
+  do {                                                                                              \
+    checks_made += 1;                                                                               \
+    if (!(condition)) {                                                                             \
+      checks_failed += 1;                                                                           \
       fprintf(stderr, "%s:%d: does not hold: %s (%s)\n", __FILE__, __LINE__, sentence, #condition); \
-    }                                                                                      \
+    }                                                                                               \
   } while (0)
 
-#define RESULT()                                                            \
-  do {                                                                      \
-    printf("%d checks, %d failed\n", checks_made, checks_failed);           \
-    return checks_failed == 0 && checks_made > 0 ? 0 : 1;                   \
+#define RESULT()                                                  \
+  do {                                                            \
+    printf("%d checks, %d failed\n", checks_made, checks_failed); \
+    return checks_failed == 0 && checks_made > 0 ? 0 : 1;         \
   } while (0)
 
 #endif

@@ -6,10 +6,16 @@
 const char *where_am_i(void);
 const char *next_of_a(void);
 const char *next_of_a_by_version(void);
-int         cube_of_a(int x);
+int cube_of_a(int x);
 
-const char *where_am_i(void) { return "a"; }
-int         cube_of_a(int x) { return x * x * x; }
+const char *where_am_i(void)
+{
+  return "a";
+}
+int cube_of_a(int x)
+{
+  return x * x * x;
+}
 
 const char *next_of_a(void)
 {

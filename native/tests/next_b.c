@@ -1,2 +1,5 @@
 const char *where_am_i(void);
-const char *where_am_i(void) { return "b"; }
+const char *where_am_i(void)
+{
+  return "b";
+}

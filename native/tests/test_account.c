@@ -89,8 +89,8 @@ static void sizes_that_wrap_are_refused(void)
 static void two_processes_never_pass_it_together(void)
 {
   // catches a bug where two processes both pass the check and together exceed the limit (CASES 6)
-  int      above = 0;
-  int      nobody = 0;
+  int       above = 0;
+  int       nobody = 0;
   uint32_t *barrier = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
   make_pages(100 * MIB);

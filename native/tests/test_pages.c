@@ -57,7 +57,8 @@ static void the_usage_page_cannot_hurt_the_agent(jvgpu_tenant_t *tenant)
                                                               reading.launches <= INT64_MAX);
   CHECK("a bad slot is refused", jvgpu_tenant_slot_read(tenant, JVGPU_MAX_SLOTS, 0, &reading) != 0);
   CHECK("a bad device is refused", jvgpu_tenant_slot_read(tenant, 0, 1, &reading) != 0);
-  CHECK("a PID written over by the tenant does not free the slot", jvgpu_tenant_slot_take(tenant, 78, &generation) == 1);
+  CHECK("a PID written over by the tenant does not free the slot",
+        jvgpu_tenant_slot_take(tenant, 78, &generation) == 1);
   CHECK("death clears a slot", jvgpu_tenant_slot_clear(tenant, 0) == 0 &&
                                    jvgpu_tenant_slot_read(tenant, 0, 0, &reading) == 0 && reading.held_bytes == 0);
   CHECK("a freed slot is given out again, as another generation",

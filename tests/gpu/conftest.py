@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ RunInSlice = Callable[..., list[str]]
 
 
 @pytest.fixture
-def in_slice() -> RunInSlice:
+def in_slice(tmp_path: Path) -> RunInSlice:
     """Return a function that runs a Python program in a slice of 16 GiB and returns its lines."""
 
     def run(program: str, memory: str = "16GiB", **environment: str) -> list[str]:
@@ -25,9 +26,8 @@ def in_slice() -> RunInSlice:
                 *(sys.executable, "-m", "jupyter_vgpu.cli", "run", "--memory", memory, "--"),
                 *(sys.executable, "-c", textwrap.dedent(program)),
             ],
-            env={**os.environ, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path), **environment},
+            capture_output=True,
             text=True,
             timeout=PROGRAM_SECONDS,
         )

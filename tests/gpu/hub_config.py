@@ -41,4 +41,9 @@ c.Spawner.environment = {
 c.Spawner.notebook_dir = str(folder)
 c.Spawner.start_timeout = 60
 
-setup(c, profiles={"16 GiB": {"memory": "16GiB"}}, agent=os.environ["HUB_TEST_AGENT"], ledger_url=f"sqlite:///{folder / 'vgpu.sqlite'}")
+setup(
+    c,
+    profiles={"16 GiB": {"memory": "16GiB"}},
+    agent=os.environ["HUB_TEST_AGENT"],
+    ledger_url=f"sqlite:///{folder / 'vgpu.sqlite'}",
+)

@@ -47,6 +47,7 @@ def hub(tmp_path: Path) -> Iterator[tuple[str, str]]:
         "HUB_TEST_PORTS": ",".join(ports),
         "HUB_TEST_TOKEN": token,
         "HUB_TEST_AGENT": str(tmp_path / "agent"),
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path),
     }
     agent = subprocess.Popen(
         [sys.executable, "-m", "jupyter_vgpu.cli", "agent", "--runtime-dir", str(tmp_path / "agent")], env=environment
@@ -88,7 +89,13 @@ def test_a_cell_gets_its_slice_and_is_refused_past_it(hub: tuple[str, str]) -> N
         f"{url.replace('http', 'ws')}/user/ada/api/kernels/{kernel}/channels", header=headers, timeout=120
     )
     message = {
-        "header": {"msg_id": uuid.uuid4().hex, "msg_type": "execute_request", "version": "5.3", "username": "", "session": uuid.uuid4().hex},
+        "header": {
+            "msg_id": uuid.uuid4().hex,
+            "msg_type": "execute_request",
+            "version": "5.3",
+            "username": "",
+            "session": uuid.uuid4().hex,
+        },
         "parent_header": {},
         "metadata": {},
         "content": {"code": CELL, "silent": False},

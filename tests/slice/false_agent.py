@@ -38,4 +38,4 @@ environment = {
 }
 program = "import ctypes; print(ctypes.CDLL('libcuda.so.1').cuInit(0))"
 subprocess.run(["/usr/bin/python3", "-c", program], env=environment, check=True, timeout=30)
-print("believed", bool(got and got[0]))
+sys.stdout.write(f"believed {bool(got and got[0])}\n")

@@ -15,8 +15,8 @@ def test_every_lookup_by_the_drivers_own_function_is_answered_as_without_us(ten_
         import ctypes
         driver = ctypes.CDLL("libcuda.so.1")
         driver.cuInit(0)
-        names = "cuMemAlloc cuMemFree cuMemAllocAsync cuLaunchKernel cuMemGetInfo cuGraphLaunch cuNoSuch cuMemCreate".split()
-        for name in [*names, "", "cuMemAlloc_v2"]:
+        names = "cuMemAlloc cuMemFree cuMemAllocAsync cuLaunchKernel cuMemGetInfo cuGraphLaunch cuNoSuch cuMemCreate"
+        for name in [*names.split(), "", "cuMemAlloc_v2"]:
             for version in (2000, 3020, 7000, 11040, 12000, 13000):
                 for flags in (0, 1, 2):
                     pointer, status = ctypes.c_void_p(), ctypes.c_int(-1)

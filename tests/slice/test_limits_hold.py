@@ -21,9 +21,7 @@ HAS_NO_DEVICE = "say(cu.cuInit(0)[0] == cu.CUresult.CUDA_ERROR_NO_DEVICE)"
 def _names_the_library_reads() -> set[str]:
     """Return every JUPYTER_VGPU_* name in the shipped library."""
     content = (LIB_DIR / "libjupyter_vgpu.so").read_bytes()
-    return {
-        text.decode() for text in content.split(b"\0") if text.startswith(b"JUPYTER_VGPU_") and text.isascii()
-    }
+    return {text.decode() for text in content.split(b"\0") if text.startswith(b"JUPYTER_VGPU_") and text.isascii()}
 
 
 def test_the_library_reads_two_variables_and_no_others() -> None:

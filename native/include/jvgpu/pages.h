@@ -38,15 +38,15 @@ typedef struct jvgpu_control_device_s {
 } jvgpu_control_device_t;
 
 typedef struct jvgpu_control_s {
-  uint32_t magic;
-  uint32_t layout;
-  uint32_t state;         // JVGPU_CLAIM_*
-  uint32_t device_count;  // 1..JVGPU_MAX_DEVICES
-  uint32_t slot_count;    // one past the highest slot in use: how far a sum has to look
-  uint32_t epoch;         // grows with every change the agent makes, heartbeats apart
-  uint64_t heartbeat_ns;  // CLOCK_MONOTONIC of the agent's last sign of life
-  uint64_t agent_pid;     // host PID, for messages
-  uint64_t reserved[3];
+  uint32_t               magic;
+  uint32_t               layout;
+  uint32_t               state;         // JVGPU_CLAIM_*
+  uint32_t               device_count;  // 1..JVGPU_MAX_DEVICES
+  uint32_t               slot_count;    // one past the highest slot in use: how far a sum has to look
+  uint32_t               epoch;         // grows with every change the agent makes, heartbeats apart
+  uint64_t               heartbeat_ns;  // CLOCK_MONOTONIC of the agent's last sign of life
+  uint64_t               agent_pid;     // host PID, for messages
+  uint64_t               reserved[3];
   jvgpu_control_device_t devices[JVGPU_MAX_DEVICES];
 } jvgpu_control_t;
 
@@ -63,16 +63,16 @@ typedef struct jvgpu_use_s {
 
 // One process. The agent writes `pid` at attach and clears the slot at death; the rest is the tenant's.
 typedef struct jvgpu_slot_s {
-  uint32_t pid;         // host PID, 0 = free
-  uint32_t generation;  // grows each time the slot is given out
-  uint64_t reserved[7];
+  uint32_t    pid;         // host PID, 0 = free
+  uint32_t    generation;  // grows each time the slot is given out
+  uint64_t    reserved[7];
   jvgpu_use_t devices[JVGPU_MAX_DEVICES];
 } jvgpu_slot_t;
 
 typedef struct jvgpu_usage_s {
-  uint32_t magic;
-  uint32_t layout;
-  uint64_t reserved[7];
+  uint32_t     magic;
+  uint32_t     layout;
+  uint64_t     reserved[7];
   jvgpu_slot_t slots[JVGPU_MAX_SLOTS];
 } jvgpu_usage_t;
 

@@ -1,0 +1,85 @@
+"""The meter's cases: what the tenants do, how many there are, how wrong the meter may be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the table.
+
+    Attributes:
+        name: As shown.
+        command: What each tenant runs, after the worker's name: `("work", "burn", "20")` or `("train", "gpt")`.
+        tenants: How many of them.
+        target: Largest relative error of a tenant's GPU time that is allowed.
+        neighbours: Saturating tenants beside those that are measured.
+        quantity: `"gpu_time"` or `"wait"`.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    tenants: int
+    target: float
+    neighbours: int = 0
+    quantity: str = "gpu_time"
+
+
+def launch_cases() -> list[Case]:
+    """Return the cases of one launch length, always busy, at 1, 2, 4 and 8 tenants."""
+    lengths_us = (5, 20, 100, 500, 1000, 2000, 3600, 20000, 100000)
+    return [
+        Case(
+            f"{length_us} us launches",
+            ("work", "burn", str(length_us)),
+            tenants,
+            0.02 if 20 <= length_us <= 2000 else 0.05,
+        )
+        for length_us in lengths_us
+        for tenants in (1, 2, 4, 8)
+    ]
+
+
+def shape_cases() -> list[Case]:
+    """Return mixed functions, graphs, many streams, captures in between, and waiting for each launch."""
+    return [
+        Case(name, command, tenants, target)
+        for name, command, target in (
+            ("mixed functions, 100 us", ("work", "mixed", "100"), 0.02),
+            ("graphs of 20 x 20 us", ("work", "graph", "20"), 0.03),
+            ("16 streams", ("work", "streams", "50", "16"), 0.05),
+            ("100 streams", ("work", "streams", "50", "100"), 0.05),
+            ("captures in between, legacy stream", ("work", "capture", "20"), 0.02),
+            ("waiting for each launch, 500 us", ("work", "sync", "500"), 0.02),
+        )
+        for tenants in (1, 2, 4)
+    ]
+
+
+def training_cases() -> list[Case]:
+    """Return the three training loops alone and together."""
+    return [
+        Case(f"training {name}", ("train", name), tenants, 0.03)
+        for name in ("gpt", "resnet", "mlp")
+        for tenants in (1, 2, 4)
+    ]
+
+
+def wait_cases() -> list[Case]:
+    """Return short launches beside saturating neighbours: how long they waited."""
+    return [
+        Case("a 20 us launch every 2 ms waits", ("work", "burst", "20"), 1, 0.10, neighbours, "wait")
+        for neighbours in (1, 3)
+    ] + [
+        Case("200 us waited for each time waits", ("work", "sync", "200"), 1, 0.10, neighbours, "wait")
+        for neighbours in (1, 3)
+    ]
+
+
+ALL = {
+    "launches": launch_cases,
+    "shapes": shape_cases,
+    "training": training_cases,
+    "waits": wait_cases,
+}

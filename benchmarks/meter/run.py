@@ -1,0 +1,236 @@
+"""How far the meter is from the truth: tenants with known work, metered by a real agent.
+
+usage: run.py [--only launches|shapes|training|waits] [--match TEXT] [--seconds 1.5] [--budget SECONDS] [--out DIR]
+
+Each tenant measures its work alone, one after the other; then all work together, and what the agent
+says they had is compared with units × time alone. Beside the meter stand the figures that others go
+by: NVML's per-process utilisation, and wall time divided among the tenants. Rows already in today's
+file are skipped, so that a run cut short goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from fractions import Fraction
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(ROOT), str(HERE)]
+
+import cases  # noqa: E402
+import estimators  # noqa: E402
+
+from jupyter_vgpu.client import GrantedClaim, HubClient  # noqa: E402
+from jupyter_vgpu.errors import AgentUnreachableError  # noqa: E402
+from jupyter_vgpu.model import ClaimRequest, Memory, Profile  # noqa: E402
+
+START_SECONDS = 60.0
+LEARN_SECONDS = 1.0
+SETTLE_SECONDS = 0.4
+
+
+@contextmanager
+def agent() -> Iterator[HubClient]:
+    """Run a node agent on this machine's GPU."""
+    with tempfile.TemporaryDirectory() as scratch:
+        runtime_dir = Path(scratch) / "agent"
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
+        command = [sys.executable, "-m", "jupyter_vgpu.cli", "agent", "--runtime-dir", str(runtime_dir)]
+        process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+        hub = HubClient(runtime_dir)
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                hub.health()
+                break
+            except AgentUnreachableError:
+                if process.poll() is not None or time.monotonic() > deadline:
+                    sys.exit("the agent does not start: see `jupyter vgpu doctor`")
+                time.sleep(0.05)
+        try:
+            yield hub
+        finally:
+            process.terminate()
+            process.wait(30)
+
+
+class Tenant:
+    """One claim and the worker in it."""
+
+    def __init__(self, hub: HubClient, number: int, command: list[str]) -> None:
+        """Claim an eighth of the GPU and start the worker in it."""
+        profile = Profile(
+            name="eighth",
+            share_ppm=int(Fraction(1, 10) * 1_000_000),
+            ceiling_ppm=1_000_000,
+            memory=Memory(fraction=None, size_bytes=12 << 30),
+        )
+        request = ClaimRequest(tenant=f"t{number}", hub="meter", uid=os.getuid(), profile=profile, backend="intercept")
+        self.granted: GrantedClaim = hub.create_claim(request)
+        edits = self.granted.edits
+        environment = {**os.environ, **edits.env, "LD_PRELOAD": ":".join(edits.preload)}
+        self.process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+
+    def tell(self, line: str) -> None:
+        """Send one request."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def hear(self) -> list[float]:
+        """Return the figures of one answer."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"a worker ended with {self.process.wait()}")
+        return [float(word) for word in line.split() if word != "ready"]
+
+    def end(self, hub: HubClient) -> None:
+        """End the worker and give the claim back."""
+        self.process.kill()
+        self.process.communicate()
+        hub.release_claim(self.granted.claim["claim"])
+
+
+def measure(hub: HubClient, case: cases.Case, work_program: str, seconds: float) -> dict[str, object]:
+    """Return the row of one case."""
+    workers = {"work": [work_program], "train": [sys.executable, str(HERE / "train_work.py")]}
+    command = [*workers[case.command[0]], *case.command[1:]]
+    neighbour = [work_program, "burn", "20"]
+    with ExitStack() as cleanup:
+        tenants = []
+        for number in range(case.tenants + case.neighbours):
+            tenant = Tenant(hub, number, command if number < case.tenants else neighbour)
+            cleanup.callback(tenant.end, hub)
+            tenants.append(tenant)
+        for tenant in tenants:
+            tenant.hear()
+        alone_ns = []
+        for tenant in tenants:
+            tenant.tell("solo")
+            alone_ns.append(tenant.hear()[0])
+        for tenant in tenants:
+            tenant.tell(f"run {LEARN_SECONDS}")
+        for tenant in tenants:
+            tenant.hear()
+        time.sleep(SETTLE_SECONDS)
+
+        running = [kind(hub, tenants, seconds) for kind in estimators.ALL]
+        for estimator in running:
+            estimator.start()
+        for tenant in tenants:
+            tenant.tell(f"run {seconds}")
+        for estimator in running:
+            estimator.watch()
+        answers = [tenant.hear() for tenant in tenants]
+        time.sleep(SETTLE_SECONDS)
+        said = {estimator.name: estimator.stop() for estimator in running}
+
+    measured = range(case.tenants)
+    if case.quantity == "wait":
+        known = [answers[i][2] / 1e9 for i in measured]
+        metered = said["meter waited"]
+    else:
+        known = [answers[i][0] * alone_ns[i] / 1e9 for i in measured]
+        metered = said["meter"]
+    errors = [metered[i] / known[i] - 1 for i in measured]
+    worst = max(errors, key=abs)
+    others = {
+        name: round(max((figures[i] / known[i] - 1 for i in measured), key=abs), 4)
+        for name, figures in said.items()
+        if not name.startswith("meter") and case.quantity == "gpu_time"
+    }
+    return {
+        "case": case.name,
+        "tenants": case.tenants,
+        "neighbours": case.neighbours,
+        "quantity": case.quantity,
+        "alone_us": round(alone_ns[0] / 1e3, 2),
+        "known_seconds": [round(figure, 5) for figure in known],
+        "metered_seconds": [round(metered[i], 5) for i in measured],
+        "wall_seconds": round(max(answer[1] for answer in answers), 4),
+        "error": round(worst, 4),
+        "others_errors": others,
+        "target": case.target,
+        "met": abs(worst) <= case.target,
+    }
+
+
+def card() -> tuple[str, str]:
+    """Return name and driver version of the first GPU."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    name, driver = (
+        subprocess.run(query, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0].split(", ")
+    )
+    return name, driver
+
+
+def main() -> int:
+    """Measure what is still missing, print and write each row as it comes."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--only", choices=sorted(cases.ALL), action="append", help="one group of cases; may be repeated"
+    )
+    parser.add_argument("--match", default="", help="cases whose name has this in it")
+    parser.add_argument("--tenants", type=int, help="cases of so many tenants")
+    parser.add_argument("--seconds", type=float, default=1.5, help="of work measured in each case (default 1.5)")
+    parser.add_argument(
+        "--budget", type=float, default=540, help="seconds after which no further case is begun (default 540)"
+    )
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
+    options = parser.parse_args()
+
+    begun = time.monotonic()
+    name, driver = card()
+    date = time.strftime("%Y-%m-%d")
+    path = options.out / f"meter-{date}-{name.replace(' ', '-').lower()}.json"
+    options.out.mkdir(parents=True, exist_ok=True)
+    result = (
+        json.loads(path.read_text()) if path.exists() else {"date": date, "card": name, "driver": driver, "rows": []}
+    )
+    done = {(row["case"], row["tenants"], row["neighbours"]) for row in result["rows"]}
+    wanted = [case for group in (options.only or cases.ALL) for case in cases.ALL[group]()]
+    wanted = [
+        case
+        for case in wanted
+        if options.match in case.name
+        and options.tenants in (None, case.tenants)
+        and (case.name, case.tenants, case.neighbours) not in done
+    ]
+    with tempfile.TemporaryDirectory() as scratch, agent() as hub:
+        program = str(Path(scratch) / "work")
+        subprocess.run(["nvcc", "-O2", "-std=c++17", "-o", program, HERE / "work.cu"], check=True)
+        for case in wanted:
+            if time.monotonic() - begun > options.budget:
+                print("out of budget; run again to go on")
+                break
+            try:
+                row = measure(hub, case, program, options.seconds)
+            except RuntimeError as error:
+                print(f"{case.name}, {case.tenants} tenants: {error}")
+                continue
+            result["rows"].append(row)
+            path.write_text(json.dumps(result, indent=1) + "\n")
+            print(
+                f"{row['case']:36} {row['tenants']}+{row['neighbours']}  alone {row['alone_us']:>10} us"
+                f"  error {row['error']:+.2%} (target {row['target']:.0%}) {'met' if row['met'] else 'NOT MET':8}"
+                f" {row['others_errors']}",
+                flush=True,
+            )
+    print(f"{sum(row['met'] for row in result['rows'])} of {len(result['rows'])} met")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

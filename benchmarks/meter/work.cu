@@ -1,0 +1,176 @@
+// A tenant with known work: launches of one function whose duration alone has been measured.
+//
+//   work MODE LAUNCH_US [STREAMS]
+//     burn    one stream, always busy
+//     sync    the same, waiting for every launch
+//     mixed   three functions of 1/4, 1 and 2 times LAUNCH_US in turn
+//     graph   graphs of 20 launches
+//     streams small launches on STREAMS streams at once
+//     burst   one launch every 2 ms, waited for
+//     capture burn on the legacy stream, a graph captured in each mode now and then
+//
+// Talks on stdin and stdout: "solo" measures alone and answers with nanoseconds of GPU time a unit;
+// "run SECONDS" works and answers with units, seconds, and for bursts the nanoseconds waited.
+
+#include <cuda_runtime.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#define MUST(call)                                                                       \
+  do {                                                                                   \
+    const cudaError_t error = (call);                                                    \
+    if (error != cudaSuccess) {                                                          \
+      fprintf(stderr, "line %d: %s\n", __LINE__, cudaGetErrorString(error));             \
+      _exit(1);                                                                          \
+    }                                                                                    \
+  } while (0)
+
+static double now() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec + 1e-9 * t.tv_nsec;
+}
+
+template <int variant>
+__global__ void fma_loop(float *out, int iterations) {
+  float a = threadIdx.x * 1e-3f, b = 1.0001f + variant * 1e-6f, c = 0.5f, d = a + 1;
+  for (int i = 0; i < iterations; i++) {
+    a = a * b + c;
+    d = d * b + c;
+  }
+  if (a + d == 12345.678f) out[0] = a;
+}
+
+static std::string mode;
+static float *out;
+static std::vector<cudaStream_t> streams;
+static cudaGraphExec_t graph;
+static int iterations;
+static int blocks = 132 * 8;
+
+static void launch(int variant, int how_many_iterations, cudaStream_t stream) {
+  switch (variant) {
+    case 0: fma_loop<0><<<blocks, 256, 0, stream>>>(out, how_many_iterations); break;
+    case 1: fma_loop<1><<<blocks, 256, 0, stream>>>(out, how_many_iterations); break;
+    default: fma_loop<2><<<blocks, 256, 0, stream>>>(out, how_many_iterations); break;
+  }
+}
+
+// One unit of work: what is counted.
+static void unit() {
+  if (mode == "mixed") {
+    launch(0, iterations / 4, streams[0]);
+    launch(1, iterations, streams[0]);
+    launch(2, iterations * 2, streams[0]);
+  } else if (mode == "graph") {
+    MUST(cudaGraphLaunch(graph, streams[0]));
+  } else if (mode == "streams") {
+    for (cudaStream_t stream : streams) launch(0, iterations, stream);
+  } else {
+    launch(0, iterations, streams[0]);
+  }
+}
+
+static void make_graph(cudaStreamCaptureMode how, cudaGraphExec_t *executable) {
+  cudaGraph_t captured;
+  cudaStream_t stream;
+  MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  MUST(cudaStreamBeginCapture(stream, how));
+  for (int i = 0; i < 20; i++) launch(0, iterations, stream);
+  MUST(cudaStreamEndCapture(stream, &captured));
+  MUST(cudaGraphInstantiate(executable, captured, 0));
+  MUST(cudaGraphDestroy(captured));
+  MUST(cudaStreamDestroy(stream));
+}
+
+// Enough in flight to keep the GPU busy, not so much that the end is far away.
+static double work(double seconds, long most, long *units, double *waited_ns, double solo_ns) {
+  const int depth = mode == "streams" ? 8 : 32;
+  std::vector<cudaEvent_t> marks(depth);
+  for (auto &mark : marks) MUST(cudaEventCreateWithFlags(&mark, cudaEventDisableTiming));
+  const double begun = now();
+  long k = 0;
+  while (now() - begun < seconds && k < most) {
+    const double unit_begun = now();
+    unit();
+    k++;
+    if (mode == "burst" || mode == "sync") {
+      MUST(cudaStreamSynchronize(streams[0]));
+      *waited_ns += (now() - unit_begun) * 1e9 - solo_ns;
+      if (mode == "burst") while (now() - unit_begun < 2e-3) {}
+      continue;
+    }
+    if (mode == "capture" && k % 500 == 0) {
+      cudaGraphExec_t other;
+      make_graph((cudaStreamCaptureMode)(k / 500 % 3), &other);
+      MUST(cudaGraphExecDestroy(other));
+    }
+    MUST(cudaEventRecord(marks[k % depth], streams[k % streams.size()]));
+    if (k >= depth) MUST(cudaEventSynchronize(marks[(k + 1) % depth]));
+  }
+  MUST(cudaDeviceSynchronize());
+  *units = k;
+  for (auto &mark : marks) MUST(cudaEventDestroy(mark));
+  return now() - begun;
+}
+
+// Nanoseconds a unit takes alone, back to back: the best of three, each of about 60 ms.
+static double measure_alone() {
+  long units;
+  double ignored = 0;
+  const std::string kept = mode;
+  if (mode == "burst" || mode == "sync" || mode == "capture") mode = "burn";
+  work(0.05, 1L << 40, &units, &ignored, 0);
+  double best = 1e30;
+  for (int i = 0; i < 3; i++) {
+    const double seconds = work(0.06, 1L << 40, &units, &ignored, 0);
+    const double each = seconds * 1e9 / units;
+    best = each < best ? each : best;
+  }
+  mode = kept;
+  return best;
+}
+
+int main(int argc, char **argv) {
+  if (argc < 3) return 2;
+  mode = argv[1];
+  iterations = (int)(atof(argv[2]) * 1000 / 19.09);  // H200: 19.09 ns an iteration with 8 blocks an SM
+  const int stream_count = argc > 3 ? atoi(argv[3]) : 1;
+  if (iterations < 1) iterations = 1;
+  MUST(cudaMalloc(&out, 1024));
+  if (mode == "streams") blocks = 132 * 8 / 16;
+  for (int i = 0; i < stream_count; i++) {
+    cudaStream_t stream = 0;
+    if (mode != "capture") MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    streams.push_back(stream);
+  }
+  if (mode == "graph") make_graph(cudaStreamCaptureModeGlobal, &graph);
+  for (int i = 0; i < 3; i++) unit();
+  MUST(cudaDeviceSynchronize());
+  printf("ready\n");
+  fflush(stdout);
+
+  char line[64];
+  double solo_ns = 0;
+  while (fgets(line, sizeof line, stdin)) {
+    if (!strncmp(line, "solo", 4)) {
+      solo_ns = measure_alone();
+      printf("%.1f\n", solo_ns);
+    } else if (!strncmp(line, "run ", 4)) {
+      long units = 0;
+      double waited_ns = 0;
+      const double seconds = work(atof(line + 4), 1L << 40, &units, &waited_ns, solo_ns);
+      printf("%ld %.6f %.0f\n", units, seconds, waited_ns);
+    } else {
+      break;
+    }
+    fflush(stdout);
+  }
+  return 0;
+}

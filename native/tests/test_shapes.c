@@ -1,0 +1,128 @@
+// Durations learned from samples, with the figures that the H200 gave (docs/meter.md).
+
+#include <string.h>
+
+#include "check.h"
+#include "shapes.h"
+
+#define US 1e3
+#define MS 1e6
+// With one neighbour a lost turn costs this much, and a context has the GPU this part of the time.
+#define LOST (2.475 * MS)
+#define ON 0.4547
+
+static jvgpu_shape_t fresh(void)
+{
+  const jvgpu_shape_t shape = {.key = 1};
+  return shape;
+}
+
+static int within(double figure, double truth, double part)
+{
+  return figure > truth * (1 - part) && figure < truth * (1 + part);
+}
+
+static void clean_samples_are_averaged(void)
+{
+  jvgpu_shape_t shape = fresh();
+  jvgpu_shape_learn(&shape, 20 * US, 1, false);
+  jvgpu_shape_learn(&shape, 22 * US, 1, false);
+  CHECK("two samples make their mean", shape.duration_ns == 21000);
+}
+
+static void lost_turns_do_not_count(void)
+{
+  jvgpu_shape_t shape = fresh();
+  for (int i = 0; i < 40; i++) {
+    jvgpu_shape_learn(&shape, i % 4 == 3 ? 400 * US + LOST : 400 * US, 1, true);
+  }
+  CHECK("samples that a turn cut are left out", shape.duration_ns == 400000);
+}
+
+static void a_cut_first_sample_is_forgotten(void)
+{
+  jvgpu_shape_t shape = fresh();
+  jvgpu_shape_learn(&shape, 20 * US + LOST, ON, true);
+  jvgpu_shape_learn(&shape, 20 * US, ON, true);
+  CHECK("the first clean sample starts over", shape.duration_ns == 20000);
+}
+
+static void just_below_a_turn_the_rare_clean_ones_decide(void)
+{
+  jvgpu_shape_t shape = fresh();
+  for (int i = 0; i < 60; i++) {
+    jvgpu_shape_learn(&shape, i % 13 == 5 ? 1.912 * MS : 1.912 * MS + LOST, ON, true);
+  }
+  CHECK("one clean sample in thirteen is enough", within((double)shape.duration_ns, 1.912 * MS, 0.01));
+}
+
+static void beyond_a_turn_the_part_of_turns_decides(void)
+{
+  jvgpu_shape_t shape = fresh();
+  // 3.437 ms: cut once or twice, as one third and two thirds of the samples were.
+  for (int i = 0; i < 300; i++) {
+    jvgpu_shape_learn(&shape, 3.437 * MS + (i % 3 == 0 ? 1 : 2) * LOST, ON, true);
+  }
+  CHECK("3.4 ms launches are known within a few per cent", within((double)shape.duration_ns, 3.437 * MS, 0.03));
+}
+
+static void alone_long_launches_are_clean(void)
+{
+  jvgpu_shape_t shape = fresh();
+  jvgpu_shape_learn(&shape, 95.4 * MS, 1, false);
+  CHECK("alone nothing is taken off", shape.duration_ns == 95400000);
+}
+
+static void work_that_grows_is_followed(void)
+{
+  jvgpu_shape_t shape = fresh();
+  for (int i = 0; i < 10; i++) {
+    jvgpu_shape_learn(&shape, 100 * US, 1, true);
+  }
+  for (int i = 0; i < 40; i++) {
+    jvgpu_shape_learn(&shape, 1.6 * MS, 1, true);
+  }
+  CHECK("longer work is not mistaken for lost turns for ever", within((double)shape.duration_ns, 1.6 * MS, 0.01));
+}
+
+static void launches_before_the_first_sample_are_charged_after_it(void)
+{
+  jvgpu_shape_t shape = fresh();
+  shape.uncharged = 7;
+  CHECK("seven launches of 20 us", jvgpu_shape_learn(&shape, 20 * US, 1, false) == 7 * 20000);
+  CHECK("once", jvgpu_shape_learn(&shape, 20 * US, 1, false) == 0);
+  shape.uncharged = 2;
+  jvgpu_shape_forget(&shape);
+  CHECK("what is forgotten has no duration", shape.duration_ns == 0);
+  CHECK("and is learned anew", jvgpu_shape_learn(&shape, 30 * US, 1, false) == 2 * 30000);
+}
+
+static void shapes_have_rows_of_their_own(void)
+{
+  static jvgpu_shapes_t shapes;
+  int                   rows = 0;
+  for (uint64_t i = 1; i <= 2 * JVGPU_MOST_SHAPES; i++) {
+    rows += jvgpu_shapes_find(&shapes, jvgpu_shape_key((void *)(uintptr_t)(i << 4), 132, 256, 0)) != &shapes.rest;
+  }
+  CHECK("most of a full table is used", rows > (int)(JVGPU_MOST_SHAPES * 3 / 4));
+  CHECK("what finds no row shares one", jvgpu_shapes_find(&shapes, jvgpu_shape_key("new", 1, 1, 1)) == &shapes.rest);
+  memset(&shapes, 0, sizeof shapes);
+  CHECK("another grid is another shape", jvgpu_shapes_find(&shapes, jvgpu_shape_key("f", 1, 1, 1)) !=
+                                             jvgpu_shapes_find(&shapes, jvgpu_shape_key("f", 2, 1, 1)));
+  CHECK("the same is the same", jvgpu_shapes_find(&shapes, jvgpu_shape_key("f", 1, 1, 1)) ==
+                                    jvgpu_shapes_find(&shapes, jvgpu_shape_key("f", 1, 1, 1)));
+}
+
+int main(void)
+{
+  clean_samples_are_averaged();
+  lost_turns_do_not_count();
+  a_cut_first_sample_is_forgotten();
+  just_below_a_turn_the_rare_clean_ones_decide();
+  beyond_a_turn_the_part_of_turns_decides();
+  alone_long_launches_are_clean();
+  work_that_grows_is_followed();
+  launches_before_the_first_sample_are_charged_after_it();
+  shapes_have_rows_of_their_own();
+  RESULT();
+}
