@@ -124,7 +124,10 @@ class SliceInfo(TypedDict):
 
 
 class UsageDeviceInfo(TypedDict):
-    """What a slice uses of one device now."""
+    """What a slice uses of one device now.
+
+    Totals count from when the agent took the claim up; fractions are of the last second, 0..1.
+    """
 
     uuid: str
     name: str
@@ -133,6 +136,10 @@ class UsageDeviceInfo(TypedDict):
     memory_overhead_bytes: int
     launches: int
     launches_per_second: float
+    gpu_time_seconds: float
+    gpu_time_fraction: float
+    waited_seconds: float
+    waiting_fraction: float
 
 
 class ProcessDeviceInfo(TypedDict):
@@ -141,6 +148,8 @@ class ProcessDeviceInfo(TypedDict):
     uuid: str
     memory_bytes: int
     launches: int
+    gpu_time_seconds: float
+    waited_seconds: float
 
 
 class ProcessInfo(TypedDict):

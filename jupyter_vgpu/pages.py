@@ -34,12 +34,16 @@ class Reading:
         held_bytes: Memory granted by the driver.
         pending_bytes: Memory reserved, not yet answered by the driver.
         launches: Launches, graph launches included.
+        waited_ns: Time with work in flight, less the GPU time it had.
+        busy_ns: GPU time.
         refused: Allocations refused for want of room in the slice.
     """
 
     held_bytes: int
     pending_bytes: int
     launches: int
+    waited_ns: int
+    busy_ns: int
     refused: int
 
 
@@ -162,6 +166,16 @@ class TenantPages:
         if self._library.jvgpu_tenant_set_device(self._open(), index, raw, memory_limit_bytes, share_ppm, ceiling_ppm):
             raise IndexError(index)
 
+    def set_overhead(self, index: int, overhead_bytes: int) -> None:
+        """Write what the device at `index` holds for the tenant beyond its allocations; it counts against the limit."""
+        if self._library.jvgpu_tenant_set_overhead(self._open(), index, overhead_bytes):
+            raise IndexError(index)
+
+    def set_contenders(self, index: int, contenders: int) -> None:
+        """Write how many processes, of any tenant, launched on the device at `index` lately."""
+        if self._library.jvgpu_tenant_set_contenders(self._open(), index, contenders):
+            raise IndexError(index)
+
     def heartbeat(self) -> None:
         """Say that the agent lives, now."""
         self._library.jvgpu_tenant_heartbeat(self._open())
@@ -190,6 +204,8 @@ class TenantPages:
             held_bytes=int(reading.held_bytes),
             pending_bytes=int(reading.pending_bytes),
             launches=int(reading.launches),
+            waited_ns=int(reading.waited_ns),
+            busy_ns=int(reading.busy_ns),
             refused=int(reading.refused),
         )
 

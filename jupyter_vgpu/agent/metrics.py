@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from jupyter_vgpu.agent.figures import NS
 from jupyter_vgpu.agent.service import Agent
 from jupyter_vgpu.units import PPM
 
@@ -44,6 +45,10 @@ class _AgentCollector(Collector):
         limit = GaugeMetricFamily("jupyter_vgpu_claim_memory_limit_bytes", "Memory limit.", labels=of_claim)
         used = GaugeMetricFamily("jupyter_vgpu_claim_memory_used_bytes", "Memory in use.", labels=of_claim)
         launches = CounterMetricFamily("jupyter_vgpu_claim_launches", "Launches.", labels=of_claim)
+        gpu_time = CounterMetricFamily("jupyter_vgpu_claim_gpu_time_seconds", "GPU time had.", labels=of_claim)
+        waited = CounterMetricFamily(
+            "jupyter_vgpu_claim_waited_seconds", "Time with work in flight, less GPU time.", labels=of_claim
+        )
         processes = GaugeMetricFamily(
             "jupyter_vgpu_claim_processes", "Attached processes.", labels=["claim", "tenant", "hub"]
         )
@@ -58,11 +63,14 @@ class _AgentCollector(Collector):
             for index, grant in enumerate(claim.grants):
                 limit.add_metric([*who, grant.uuid], grant.memory_bytes)
                 used.add_metric([*who, grant.uuid], tenant.memory_bytes(index))
-                launches.add_metric([*who, grant.uuid], tenant.launches(index))
+                totals = tenant.totals(index)
+                launches.add_metric([*who, grant.uuid], totals.launches)
+                gpu_time.add_metric([*who, grant.uuid], totals.busy_ns / NS)
+                waited.add_metric([*who, grant.uuid], totals.waited_ns / NS)
             processes.add_metric(who, len(tenant.processes))
             seen = tenant.verification
             verified.add_metric([*who, claim.backend], float(seen is not None and seen.enforcement.is_verified))
-        yield from (limit, used, launches, processes, verified)
+        yield from (limit, used, launches, gpu_time, waited, processes, verified)
 
 
 def render(agent: Agent) -> bytes:

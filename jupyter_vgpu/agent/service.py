@@ -23,6 +23,7 @@ from jupyter_vgpu._version import __version__
 from jupyter_vgpu.agent import peers, store
 from jupyter_vgpu.agent.attach import Answer, AttachServer
 from jupyter_vgpu.agent.claims import ClaimBook
+from jupyter_vgpu.agent.contenders import Contenders, Place
 from jupyter_vgpu.agent.runtime import RuntimeDir
 from jupyter_vgpu.agent.tenant import Tenant, Verification
 from jupyter_vgpu.agent.watch import DeathWatch, Looker
@@ -77,6 +78,7 @@ class Agent:
         self._tenants: dict[str, Tenant] = {}
         self._lingering: dict[str, Tenant] = {}
         self._holders: dict[str, store.Holder] = {}
+        self._contenders = Contenders()
         self._state_path = state_path
         self._saving = asyncio.Lock()
         self._heartbeat: asyncio.Task[None] | None = None
@@ -144,7 +146,17 @@ class Agent:
             for tenant in self._tenants.values():
                 tenant.pages.heartbeat()
                 tenant.sample(now)
+            self._count_contenders(now)
             await asyncio.sleep(HEARTBEAT_SECONDS)
+
+    def _count_contenders(self, now: float) -> None:
+        """Tell every tenant how many processes it shares its devices with; those of released claims count too."""
+        launches: dict[Place, int] = {}
+        for tenant in [*self._tenants.values(), *self._lingering.values()]:
+            launches.update(tenant.launches_of_processes())
+        counts = self._contenders.count(launches, now)
+        for tenant in self._tenants.values():
+            tenant.set_contenders(counts)
 
     # Claims
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from jupyter_vgpu.agent.figures import NS, History, Rates, Totals
 from jupyter_vgpu.backends import Enforcement
 from jupyter_vgpu.model import Claim, Device, Grant
 from jupyter_vgpu.pages import Reading, Slot, TenantPages
-
-_RATE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,9 @@ class Tenant:
         self.processes: dict[int, Process] = {}
         self.verification: Verification | None = None
         self._devices = devices
-        self._past_launches = [0] * len(claim.grants)
-        self._samples: deque[tuple[float, list[int]]] = deque()
+        self._past = [Totals()] * len(claim.grants)
+        self._history = History()
+        self._contenders = [0] * len(claim.grants)
         self.pages = TenantPages(len(claim.grants))
         for index, grant in enumerate(claim.grants):
             self.pages.set_device(index, grant.uuid, grant.memory_bytes, grant.share_ppm, grant.ceiling_ppm)
@@ -75,25 +75,29 @@ class Tenant:
         return process
 
     def detach(self, pid: int) -> Process | None:
-        """Return the process, forgotten and its slot cleared; its launches stay counted."""
+        """Return the process, forgotten and its slot cleared; what it did stays counted."""
         process = self.processes.pop(pid, None)
         if process is not None:
-            for index in range(len(self.claim.grants)):
-                self._past_launches[index] += self.reading(process, index).launches
+            self._past = [past + self._done(process, index) for index, past in enumerate(self._past)]
             self.pages.clear_slot(process.slot)
         return process
 
     def reading(self, process: Process, index: int) -> Reading:
-        """Return what a process uses of the claim's device at `index`, never more memory than the device has."""
+        """Return what a process uses of the claim's device at `index`.
+
+        Never more memory than the device has, and never more time than the claim has existed.
+        """
         reading = self.pages.read(process.slot, index)
         grant = self.claim.grants[index]
         device = self._devices.get(grant.uuid)
         most_bytes = device.total_bytes if device else grant.memory_bytes
-        return Reading(
+        most_ns = int(max(0.0, time.time() - self.claim.created_at) * NS)
+        return replace(
+            reading,
             held_bytes=min(reading.held_bytes, most_bytes),
             pending_bytes=min(reading.pending_bytes, most_bytes),
-            launches=reading.launches,
-            refused=reading.refused,
+            waited_ns=min(reading.waited_ns, most_ns),
+            busy_ns=min(reading.busy_ns, most_ns),
         )
 
     def memory_bytes(self, index: int) -> int:
@@ -104,11 +108,13 @@ class Tenant:
         total = sum(reading.held_bytes + reading.pending_bytes for reading in readings)
         return min(total, device.total_bytes if device else grant.memory_bytes)
 
-    def launches(self, index: int) -> int:
-        """Return launches on the device at `index` since the claim was bound here; never shrinks by a death."""
-        return self._past_launches[index] + sum(
-            self.reading(process, index).launches for process in self.processes.values()
-        )
+    def _done(self, process: Process, index: int) -> Totals:
+        reading = self.reading(process, index)
+        return Totals(reading.launches, reading.busy_ns, reading.waited_ns)
+
+    def totals(self, index: int) -> Totals:
+        """Return what was done on the device at `index` since the claim was bound here; a death takes nothing off."""
+        return sum((self._done(process, index) for process in self.processes.values()), self._past[index])
 
     def held(self) -> list[Grant]:
         """Return what the processes still hold, as grants without a share, for placement after a release."""
@@ -117,19 +123,29 @@ class Tenant:
             for index, grant in enumerate(self.claim.grants)
         ]
 
+    def launches_of_processes(self) -> dict[tuple[str, object], int]:
+        """Return the launches so far by device and process, for counting who contends."""
+        return {
+            (grant.uuid, (self.claim.claim_id, process.slot)): self.pages.read(process.slot, index).launches
+            for index, grant in enumerate(self.claim.grants)
+            for process in self.processes.values()
+        }
+
+    def set_contenders(self, counts: Mapping[str, int]) -> None:
+        """Write to the tenant how many processes, of any tenant, launched lately, by UUID; only what has changed."""
+        for index, grant in enumerate(self.claim.grants):
+            if (count := counts.get(grant.uuid, 0)) != self._contenders[index]:
+                self._contenders[index] = count
+                self.pages.set_contenders(index, count)
+
     def sample(self, now: float) -> None:
-        """Note the launches so far, for their rate.
+        """Note the totals so far, for their rates.
 
         Args:
             now: Monotonic seconds.
         """
-        self._samples.append((now, [self.launches(index) for index in range(len(self.claim.grants))]))
-        while len(self._samples) > 2 and self._samples[1][0] <= now - _RATE_SECONDS:
-            self._samples.popleft()
+        self._history.add(now, [self.totals(index) for index in range(len(self.claim.grants))])
 
-    def launches_per_second(self, index: int) -> float:
-        """Return launches per second over the last second or so; 0 until there are two samples."""
-        if len(self._samples) < 2:
-            return 0.0
-        (then, before), (now, after) = self._samples[0], self._samples[-1]
-        return max(0.0, (after[index] - before[index]) / (now - then)) if now > then else 0.0
+    def rates(self, index: int) -> Rates:
+        """Return how fast the totals of the device at `index` grew over the last second or so."""
+        return self._history.rates(index)

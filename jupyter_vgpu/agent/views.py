@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jupyter_vgpu.agent.claims import ClaimBook
+from jupyter_vgpu.agent.figures import NS
 from jupyter_vgpu.agent.peers import process_name
 from jupyter_vgpu.agent.tenant import Process, Tenant
 from jupyter_vgpu.backends import BACKENDS, Enforcement
@@ -15,6 +16,7 @@ from jupyter_vgpu.client import (
     EnforcedBy,
     ProcessInfo,
     SliceInfo,
+    UsageDeviceInfo,
     UsageInfo,
 )
 from jupyter_vgpu.model import Claim
@@ -123,20 +125,26 @@ def usage_view(tenant: Tenant, book: ClaimBook, is_isolated: bool, now: float) -
     return {
         "claim": tenant.claim.claim_id,
         "time": now,
-        "devices": [
-            {
-                "uuid": grant.uuid,
-                "name": _device_name(grant.uuid, book),
-                "memory_used_bytes": tenant.memory_bytes(index),
-                "memory_limit_bytes": grant.memory_bytes,
-                "memory_overhead_bytes": 0,
-                "launches": tenant.launches(index),
-                "launches_per_second": tenant.launches_per_second(index),
-            }
-            for index, grant in enumerate(tenant.claim.grants)
-        ],
+        "devices": [_used_view(tenant, index, book) for index in range(len(tenant.claim.grants))],
         "processes": [_process_view(process, tenant) for process in tenant.processes.values()],
         "enforced_by": enforced_by_view(tenant, is_isolated),
+    }
+
+
+def _used_view(tenant: Tenant, index: int, book: ClaimBook) -> UsageDeviceInfo:
+    grant, totals, rates = tenant.claim.grants[index], tenant.totals(index), tenant.rates(index)
+    return {
+        "uuid": grant.uuid,
+        "name": _device_name(grant.uuid, book),
+        "memory_used_bytes": tenant.memory_bytes(index),
+        "memory_limit_bytes": grant.memory_bytes,
+        "memory_overhead_bytes": 0,
+        "launches": totals.launches,
+        "launches_per_second": rates.launches_per_second,
+        "gpu_time_seconds": totals.busy_ns / NS,
+        "gpu_time_fraction": rates.gpu_time_fraction,
+        "waited_seconds": totals.waited_ns / NS,
+        "waiting_fraction": rates.waiting_fraction,
     }
 
 
@@ -151,6 +159,8 @@ def _process_view(process: Process, tenant: Tenant) -> ProcessInfo:
                 "uuid": grant.uuid,
                 "memory_bytes": reading.held_bytes + reading.pending_bytes,
                 "launches": reading.launches,
+                "gpu_time_seconds": reading.busy_ns / NS,
+                "waited_seconds": reading.waited_ns / NS,
             }
             for grant, reading in zip(tenant.claim.grants, readings, strict=True)
         ],

@@ -169,14 +169,24 @@ class Attached:
             head = CONTROL_HEAD.unpack_from(page, 0)
             device = CONTROL_DEVICE.unpack_from(page, CONTROL_HEAD.size)
         names = ("magic", "layout", "state", "device_count", "slot_count", "epoch", "heartbeat_ns", "agent_pid")
-        limits = ("uuid", "memory_limit_bytes", "memory_overhead_bytes", "share_ppm", "ceiling_ppm", "gate")
+        limits = (
+            "uuid",
+            "memory_limit_bytes",
+            "memory_overhead_bytes",
+            "share_ppm",
+            "ceiling_ppm",
+            "gate",
+            "contenders",
+        )
         return {**dict(zip(names, head, strict=False)), **dict(zip(limits, device, strict=False))}
 
-    def write_use(self, held: int = 0, pending: int = 0, launches: int = 0, device: int = 0) -> None:
-        """Write what a process of the tenant may write: anything at all."""
+    def write_use(
+        self, held: int = 0, pending: int = 0, launches: int = 0, waited: int = 0, busy: int = 0, device: int = 0
+    ) -> None:
+        """Write what a process of the tenant may write: anything at all. Times in nanoseconds."""
         with mmap.mmap(self.usage_fd, 0) as page:
             at = SLOT_AT + self.slot * SLOT_BYTES + 64 + device * USE_BYTES
-            struct.pack_into("=QQQ", page, at, held, pending, launches)
+            struct.pack_into("=QQQQQ", page, at, held, pending, launches, waited, busy)
 
     def close(self) -> None:
         for fd in (self.control_fd, self.usage_fd):

@@ -108,13 +108,22 @@ def test_figures_follow_the_usage_page(agent: Any, attach: Ask) -> None:
     granted = agent.claim(share="1/4", memory="10GiB")
     attached = attach(agent, granted)
 
-    attached.write_use(held=3 << 30, pending=1 << 30, launches=42)
+    attached.write_use(held=3 << 30, pending=1 << 30, launches=42, waited=2_000_000, busy=1_000_000)
     usage = agent.user(granted).usage()
 
     (device,) = usage["devices"]
     assert (device["memory_used_bytes"], device["memory_limit_bytes"], device["launches"]) == (4 << 30, 10 << 30, 42)
     (process,) = usage["processes"]
-    assert process["devices"] == [{"uuid": device["uuid"], "memory_bytes": 4 << 30, "launches": 42}]
+    assert process["devices"] == [
+        {
+            "uuid": device["uuid"],
+            "memory_bytes": 4 << 30,
+            "launches": 42,
+            "gpu_time_seconds": 0.001,
+            "waited_seconds": 0.002,
+        }
+    ]
+    assert (device["gpu_time_seconds"], device["waited_seconds"]) == (0.001, 0.002)
     assert device["memory_overhead_bytes"] == 0
     assert usage == {
         **agent.hub.usage(granted.claim["claim"]),
@@ -150,12 +159,67 @@ def test_launches_per_second_come_from_two_readings(agent: Any, attach: Ask) -> 
     assert 0 < moving <= 3000 / 0.2
 
 
+def test_gpu_time_and_waits_have_a_part_of_the_last_second(agent: Any, attach: Ask) -> None:
+    granted = agent.claim()
+    attached = attach(agent, granted)
+
+    started = time.monotonic_ns()
+    for _ in range(30):
+        passed = time.monotonic_ns() - started
+        attached.write_use(busy=passed // 4, waited=passed // 2)
+        time.sleep(0.05)
+    (device,) = agent.user(granted).usage()["devices"]
+
+    # Whatever the machine's load, both grew by the same clock.
+    assert device["waiting_fraction"] == pytest.approx(2 * device["gpu_time_fraction"], abs=0.01)
+    assert 0 < device["gpu_time_fraction"] <= 0.5
+
+
+def test_nobody_has_had_more_time_than_its_claim_has_existed(agent: Any, attach: Ask) -> None:
+    granted = agent.claim()
+
+    attach(agent, granted).write_use(busy=2**64 - 1, waited=2**64 - 1)
+
+    (device,) = agent.user(granted).usage()["devices"]
+    assert device["gpu_time_seconds"] <= time.time() - granted.claim["created_at"] + 1
+    assert device["waited_seconds"] <= time.time() - granted.claim["created_at"] + 1
+
+
+def test_tenants_are_told_how_many_processes_launch_on_their_device(agent: Any, attach: Ask) -> None:
+    one, other = agent.claim("one"), agent.claim("other")
+    first, second = attach(agent, one), attach(agent, other)
+    assert one.claim["devices"][0]["uuid"] == other.claim["devices"][0]["uuid"]
+    assert first.control()["contenders"] == 0
+
+    first.write_use(launches=1)
+    wait_until(lambda: second.control()["contenders"] == 1)
+    second.write_use(launches=1)
+    wait_until(lambda: first.control()["contenders"] == second.control()["contenders"] > 0)
+    for launches in range(2, 100):
+        first.write_use(launches=launches)
+        second.write_use(launches=launches)
+        if first.control()["contenders"] == second.control()["contenders"] == 2:
+            break
+        time.sleep(0.05)
+    assert first.control()["contenders"] == second.control()["contenders"] == 2
+
+    # Nobody launches any more.
+    wait_until(lambda: first.control()["contenders"] == second.control()["contenders"] == 0)
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def test_the_figures_are_there_for_prometheus(agent: Any, attach: Ask) -> None:
     import http.client
     import socket
 
     granted = agent.claim('ali"ce', share="1/4", memory="10GiB")
-    attach(agent, granted).write_use(held=1 << 30, launches=5)
+    attach(agent, granted).write_use(held=1 << 30, launches=5, waited=4_000_000, busy=2_000_000)
     connection = http.client.HTTPConnection("localhost", timeout=10)
     connection.sock = socket.socket(socket.AF_UNIX)
     connection.sock.connect(str(agent.folder / "hub.sock"))
@@ -170,4 +234,6 @@ def test_the_figures_are_there_for_prometheus(agent: Any, attach: Ask) -> None:
     assert answer.status == 200
     assert f"jupyter_vgpu_claim_memory_used_bytes{{{labels}}} 1.073741824e+09" in text
     assert f"jupyter_vgpu_claim_launches_total{{{labels}}} 5.0" in text
+    assert f"jupyter_vgpu_claim_gpu_time_seconds_total{{{labels}}} 0.002" in text
+    assert f"jupyter_vgpu_claim_waited_seconds_total{{{labels}}} 0.004" in text
     assert f'jupyter_vgpu_device_free_share_ratio{{uuid="{uuid}"}} 0.75' in text

@@ -1,0 +1,75 @@
+"""What processes did on one device, added up, and how fast it grows. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WINDOW_SECONDS = 1.0
+NS = 1_000_000_000
+
+
+@dataclass(frozen=True)
+class Totals:
+    """What was done on one device so far.
+
+    Attributes:
+        launches: Launches, graph launches included.
+        busy_ns: GPU time had.
+        waited_ns: Time with work in flight, less the GPU time it had.
+    """
+
+    launches: int = 0
+    busy_ns: int = 0
+    waited_ns: int = 0
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(self.launches + other.launches, self.busy_ns + other.busy_ns, self.waited_ns + other.waited_ns)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """How fast a device's totals grow.
+
+    Attributes:
+        launches_per_second: Never below 0.
+        gpu_time_fraction: GPU time per time, 0..1.
+        waiting_fraction: Time waited per time, over all processes together, 0..1.
+    """
+
+    launches_per_second: float = 0.0
+    gpu_time_fraction: float = 0.0
+    waiting_fraction: float = 0.0
+
+
+class History:
+    """The totals of the last second or so, device by device."""
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self._samples: deque[tuple[float, Sequence[Totals]]] = deque()
+
+    def add(self, now: float, totals: Sequence[Totals]) -> None:
+        """Note the totals at `now` (monotonic seconds), one for each device, always in the same order."""
+        self._samples.append((now, totals))
+        while len(self._samples) > 2 and self._samples[1][0] <= now - WINDOW_SECONDS:
+            self._samples.popleft()
+
+    def rates(self, index: int) -> Rates:
+        """Return how fast the totals of the device at `index` grew over the last second or so.
+
+        All 0 until there are two samples. Totals come from tenants and may shrink: that is no growth.
+        """
+        if len(self._samples) < 2:
+            return Rates()
+        (then, first), (now, last) = self._samples[0], self._samples[-1]
+        if now <= then:
+            return Rates()
+        before, after = first[index], last[index]
+        seconds = now - then
+        return Rates(
+            launches_per_second=max(0, after.launches - before.launches) / seconds,
+            gpu_time_fraction=min(1.0, max(0, after.busy_ns - before.busy_ns) / NS / seconds),
+            waiting_fraction=min(1.0, max(0, after.waited_ns - before.waited_ns) / NS / seconds),
+        )
