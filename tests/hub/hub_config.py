@@ -32,7 +32,11 @@ c.Authenticator.admin_users = set()
 c.JupyterHub.allow_named_servers = True
 c.JupyterHub.services = [{"name": "test", "api_token": os.environ["HUB_TEST_TOKEN"]}]
 c.JupyterHub.load_roles = [
-    {"name": "test", "scopes": ["admin:users", "admin:servers", "access:servers"], "services": ["test"]}
+    {
+        "name": "test",
+        "scopes": ["admin:users", "admin:servers", "access:servers", "admin:server_state"],
+        "services": ["test"],
+    }
 ]
 
 
