@@ -157,6 +157,11 @@ class Hub:
         self.process.kill()
         self.process.wait()
 
+    def revive(self) -> None:
+        """Start the hub again if a test killed it and failed: only a hub ends its proxy and servers."""
+        if self.process is not None and self.process.poll() is not None:
+            self.start()
+
     def stop(self) -> None:
         if self.process is not None:
             end(self.process)
@@ -276,5 +281,6 @@ def hub(agent: Agent, hub_of_the_run: Hub) -> Iterator[Hub]:
     yield hub_of_the_run
     if agent.process is None or agent.process.poll() is not None:
         agent.start()
+    hub_of_the_run.revive()
     hub_of_the_run.stop_all()
     wait_until(lambda: not agent.claims(), "all claims are released", seconds=10)
