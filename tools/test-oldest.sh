@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Run the tests of agent, hub, server and magic against the lowest versions that pyproject.toml allows.
+# Run the tests of the package, without browser and simulated board, against the lowest versions that pyproject.toml allows.
 #
 #   tools/test-oldest.sh DIR     DIR holds the virtual environment, kept for the next run
 #
@@ -28,7 +28,7 @@ if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$sum" ]; then
 fi
 
 rooms=()
-for room in agent hub server magic sim; do
+for room in unit agent cli hub server magic slice; do
   if compgen -G "tests/$room/test_*.py" >/dev/null; then rooms+=("tests/$room"); fi
 done
 export PATH=$(cd "$dir/bin" && pwd):$PATH
