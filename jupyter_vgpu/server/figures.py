@@ -5,13 +5,18 @@ Blocking; the event loop calls it on a thread (see `live.py`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from jupyter_vgpu.client import SliceInfo, UsageInfo, UserClient
 from jupyter_vgpu.errors import UnknownClaimError, VGPUError
+from jupyter_vgpu.server.notebooks import Kernel, NotebookInfo, by_notebook
 
 OK = "ok"
 NO_SLICE = "no-slice"
+
+_SLICE_SECONDS = 10.0
 
 _WITHOUT_SLICE = (
     "This server has no GPU slice: it was started without one. "
@@ -29,24 +34,54 @@ class Figures:
         message: One sentence for the user; empty when the state is `"ok"`.
         slice_info: SLICE as in `docs/contracts.md`; `None` unless `"ok"`.
         usage: USAGE as in `docs/contracts.md`; `None` unless `"ok"`.
+        notebooks: What each notebook uses of it; empty unless `"ok"`.
     """
 
     state: str
     message: str = ""
     slice_info: SliceInfo | None = None
     usage: UsageInfo | None = None
+    notebooks: list[NotebookInfo] = field(default_factory=list)
 
 
-def read_figures() -> Figures:
-    """Return the slice and its use, or why there is none.
+class SliceLooker:
+    """Looks at the slice again and again; used by one thread at a time.
 
-    Takes as long as the client's time limit at most (5 s a call).
+    What the slice is changes seldom, so it is asked for every tenth second; what it uses, at each look.
     """
-    try:
-        client = UserClient.from_environment()
-    except UnknownClaimError:
-        return Figures(NO_SLICE, _WITHOUT_SLICE)
-    try:
-        return Figures(OK, slice_info=client.slice(), usage=client.usage())
-    except VGPUError as error:
-        return Figures(error.reason, str(error))
+
+    def __init__(self) -> None:
+        """Know nothing yet."""
+        self._slice: SliceInfo | None = None
+        self._slice_at = 0.0
+        self._before: UsageInfo | None = None
+
+    def look(self, kernels: Sequence[Kernel] = ()) -> Figures:
+        """Return the slice and its use, or why there is none.
+
+        Takes as long as the client's time limit at most (5 s a call).
+
+        Args:
+            kernels: The server's Jupyter kernels, among which the use is split.
+        """
+        try:
+            client = UserClient.from_environment()
+        except UnknownClaimError:
+            return Figures(NO_SLICE, _WITHOUT_SLICE)
+        try:
+            usage = client.usage()
+            slice_info = self._fresh_slice(client, usage)
+        except VGPUError as error:
+            self._slice = self._before = None
+            return Figures(error.reason, str(error))
+        notebooks = by_notebook(usage, self._before, kernels)
+        self._before = usage
+        return Figures(OK, slice_info=slice_info, usage=usage, notebooks=notebooks)
+
+    def _fresh_slice(self, client: UserClient, usage: UsageInfo) -> SliceInfo:
+        now = time.monotonic()
+        known = self._slice
+        if known is None or known["claim"] != usage["claim"] or now - self._slice_at >= _SLICE_SECONDS:
+            known = self._slice = client.slice()
+            self._slice_at = now
+        return known

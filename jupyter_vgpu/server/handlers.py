@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Any
 
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
@@ -48,7 +47,7 @@ class SliceHandler(VGPUHandler):
     async def get(self) -> None:
         """Answer with `slice`, which is null unless the state is `ok`."""
         reading = await self.reader.look()
-        self.finish(json.dumps(_head(reading) | {"slice": reading.figures.slice_info}))
+        self.finish(json.dumps(reading.head() | {"slice": reading.figures.slice_info}))
 
 
 class UsageHandler(VGPUHandler):
@@ -57,13 +56,25 @@ class UsageHandler(VGPUHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        """Answer with `usage`, which is null unless the state is `ok`."""
+        """Answer with `usage`, which is null unless the state is `ok`, and how it is split among `notebooks`."""
         reading = await self.reader.look()
-        self.finish(json.dumps(_head(reading) | {"usage": reading.figures.usage}))
+        figures = reading.figures
+        self.finish(json.dumps(reading.head() | {"usage": figures.usage, "notebooks": figures.notebooks}))
+
+
+class HistoryHandler(VGPUHandler):
+    """`GET jupyter-vgpu/history`: what was used within the last hour, as far as somebody looked."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        """Answer with `history`, a list with one item per device."""
+        reading = await self.reader.look()
+        self.finish(json.dumps(reading.head() | {"history": self.reader.history.as_json()}))
 
 
 class LiveHandler(VGPUHandler):
-    """`GET jupyter-vgpu/live`: both of the above as server-sent events, one a second.
+    """`GET jupyter-vgpu/live`: slice and usage as server-sent events, one a second; the first has the history too.
 
     While there are no figures, an event is sent only when that changes.
     """
@@ -94,31 +105,28 @@ class LiveHandler(VGPUHandler):
         async for reading in readings:
             if self._is_gone:
                 return
-            event = _event(reading)
             unsent += 1
-            if event != last:
-                self.write(event)
+            if reading.body != last:
+                self.write(_event(reading.body if last else self._with_history(reading)))
             elif unsent >= _SIGN_OF_LIFE_EVERY:
                 self.write(": nothing new\n\n")
             else:
                 continue
-            last = event
+            last = reading.body
             unsent = 0
             await self.flush()
 
-
-def _head(reading: Reading) -> dict[str, Any]:
-    figures = reading.figures
-    return {"state": figures.state, "message": figures.message, "since_at": reading.since_at}
+    def _with_history(self, reading: Reading) -> str:
+        return f'{reading.body[:-1]}, "history": {json.dumps(self.reader.history.as_json())}}}'
 
 
-def _event(reading: Reading) -> str:
-    body = _head(reading) | {"slice": reading.figures.slice_info, "usage": reading.figures.usage}
-    return f"data: {json.dumps(body)}\n\n"
+def _event(body: str) -> str:
+    return f"data: {body}\n\n"
 
 
 ENDPOINTS: list[tuple[str, type[VGPUHandler]]] = [
     (r"jupyter-vgpu/slice", SliceHandler),
     (r"jupyter-vgpu/usage", UsageHandler),
+    (r"jupyter-vgpu/history", HistoryHandler),
     (r"jupyter-vgpu/live", LiveHandler),
 ]

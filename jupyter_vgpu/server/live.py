@@ -8,13 +8,17 @@ costs the event loop nothing and takes no thread from anybody else.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 from jupyter_vgpu.server.figures import Figures
+from jupyter_vgpu.server.history import History
+from jupyter_vgpu.server.notebooks import Kernel
 
 
 @dataclass(frozen=True)
@@ -24,10 +28,28 @@ class Reading:
     Attributes:
         figures: The newest figures.
         since_at: Unix seconds at which the state was first seen.
+        body: All of it as the JSON text of an event, made once for all who follow.
     """
 
     figures: Figures
     since_at: float
+    body: str
+
+    def head(self) -> dict[str, Any]:
+        """Return HEAD of docs/contracts.md."""
+        return {"state": self.figures.state, "message": self.figures.message, "since_at": self.since_at}
+
+
+def _reading(figures: Figures, since_at: float) -> Reading:
+    body = {
+        "state": figures.state,
+        "message": figures.message,
+        "since_at": since_at,
+        "slice": figures.slice_info,
+        "usage": figures.usage,
+        "notebooks": figures.notebooks,
+    }
+    return Reading(figures, since_at, json.dumps(body))
 
 
 class FiguresReader:
@@ -36,15 +58,25 @@ class FiguresReader:
     Lives in one event loop; only `read` runs elsewhere, on one thread.
     """
 
-    def __init__(self, read: Callable[[], Figures], log: logging.Logger, period_seconds: float = 1.0) -> None:
+    def __init__(
+        self,
+        read: Callable[[Sequence[Kernel]], Figures],
+        list_kernels: Callable[[], Awaitable[Sequence[Kernel]]],
+        log: logging.Logger,
+        period_seconds: float = 1.0,
+    ) -> None:
         """Start nothing yet.
 
         Args:
-            read: Blocking; must come back within a few seconds.
+            read: Returns the figures, split among the given Jupyter kernels. Blocking; must come back within a few
+                seconds. Called on one thread, one call at a time.
+            list_kernels: Returns the server's Jupyter kernels; called in the event loop.
             log: Where a failure that nobody foresaw is told.
             period_seconds: Time between two looks while somebody follows, > 0.
         """
         self._read = read
+        self._list_kernels = list_kernels
+        self.history = History()
         self._log = log
         self._period_seconds = period_seconds
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jupyter-vgpu-figures")
@@ -104,13 +136,18 @@ class FiguresReader:
         return self._number
 
     async def _look_upstream(self) -> Reading:
-        figures = await asyncio.get_running_loop().run_in_executor(self._executor, self._read)
+        kernels = await self._list_kernels()
+        reading = await asyncio.get_running_loop().run_in_executor(self._executor, self._reading_of, kernels)
+        if reading.figures.usage is not None:
+            self.history.add(reading.figures.usage)
+        self._reading = reading
+        return reading
+
+    def _reading_of(self, kernels: Sequence[Kernel]) -> Reading:
+        figures = self._read(kernels)
         before = self._reading
-        if before is not None and before.figures.state == figures.state:
-            self._reading = replace(before, figures=figures)
-        else:
-            self._reading = Reading(figures, since_at=time.time())
-        return self._reading
+        same = before is not None and before.figures.state == figures.state
+        return _reading(figures, before.since_at if before is not None and same else time.time())
 
     async def _tick(self) -> None:
         while True:

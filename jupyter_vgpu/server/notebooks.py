@@ -1,0 +1,168 @@
+"""Which notebook uses how much of the slice.
+
+The agent knows processes, Jupyter Server knows Jupyter kernels and the
+documents they run for; here the two meet. `kernels_of` runs in the event
+loop, the rest on the reader's thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+from jupyter_vgpu.client import ProcessInfo, UsageInfo
+from jupyter_vgpu.processes import started_by
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A running Jupyter kernel of this server.
+
+    Attributes:
+        kernel_id: Jupyter Server's id of it.
+        kernel_name: Of its kernel spec, as `"python3"`.
+        execution_state: `"idle"`, `"busy"`, `"starting"`, ...
+        pid: Its process.
+        path: Path of the document it runs for, below the server's root; empty when it runs for none.
+        kind: Jupyter Server's type of that document, as `"notebook"` or `"console"`; empty likewise.
+    """
+
+    kernel_id: str
+    kernel_name: str
+    execution_state: str
+    pid: int
+    path: str = ""
+    kind: str = ""
+
+
+class _NotebookDeviceNeeded(TypedDict):
+    uuid: str
+    memory_bytes: int
+    launches: int
+
+
+class NotebookDeviceInfo(_NotebookDeviceNeeded, total=False):
+    """What one notebook uses of one device; fractions are since the reading before."""
+
+    gpu_time_seconds: float
+    waited_seconds: float
+    gpu_time_fraction: float
+    waiting_fraction: float
+
+
+class NotebookInfo(TypedDict):
+    """One notebook (or console) that uses the slice: NOTEBOOK in `docs/contracts.md`."""
+
+    kernel_id: str
+    kernel_name: str
+    execution_state: str
+    path: str
+    kind: str
+    pids: list[int]
+    devices: list[NotebookDeviceInfo]
+
+
+async def kernels_of(kernel_manager: Any, session_manager: Any, log: logging.Logger) -> list[Kernel]:
+    """Return the Jupyter kernels of a server that are processes of this machine.
+
+    Args:
+        kernel_manager: The server's `MappingKernelManager`.
+        session_manager: The server's `SessionManager`.
+        log: Where a server that answers in another way than Jupyter Server is told.
+    """
+    try:
+        sessions = await session_manager.list_sessions()
+    except Exception:
+        # A session store may be somebody else's, and may fail; notebooks are then without a name.
+        log.exception("jupyter_vgpu: the names of this server's notebooks are not known")
+        sessions = []
+    documents: dict[str, tuple[str, str]] = {}
+    for session in sessions:
+        kernel_id = (session.get("kernel") or {}).get("id", "")
+        if kernel_id not in documents or session.get("type") == "notebook":
+            documents[kernel_id] = (str(session.get("path", "")), str(session.get("type", "")))
+    kernels = []
+    for kernel_id in kernel_manager.list_kernel_ids():
+        manager = kernel_manager.get_kernel(kernel_id)
+        pid = getattr(getattr(manager, "provisioner", None), "pid", None)
+        if isinstance(pid, int):
+            path, kind = documents.get(kernel_id, ("", ""))
+            state = str(getattr(manager, "execution_state", "unknown"))
+            kernels.append(Kernel(kernel_id, str(manager.kernel_name), state, pid, path, kind))
+    return kernels
+
+
+def by_notebook(
+    usage: UsageInfo,
+    before: UsageInfo | None,
+    kernels: Sequence[Kernel],
+    starter: Callable[[int, Collection[int]], int | None] = started_by,
+) -> list[NotebookInfo]:
+    """Split what the slice uses by notebook.
+
+    Args:
+        usage: What is used now.
+        before: An earlier reading of the same slice, for what happened since; `None` when there is none.
+        kernels: The server's Jupyter kernels.
+        starter: Returns which of some processes started a process; `None` for none of them.
+
+    Returns:
+        Those that use the slice, in the order of `kernels`. Processes that no Jupyter kernel started are in none.
+    """
+    by_pid = {kernel.pid: kernel for kernel in kernels}
+    parts: dict[str, list[ProcessInfo]] = {}
+    for process in usage["processes"]:
+        pid = starter(process["pid"], by_pid.keys())
+        if pid is not None:
+            parts.setdefault(by_pid[pid].kernel_id, []).append(process)
+    past = {} if before is None else {process["pid"]: process for process in before["processes"]}
+    seconds = 0.0 if before is None else usage["time"] - before["time"]
+    return [
+        {
+            "kernel_id": kernel.kernel_id,
+            "kernel_name": kernel.kernel_name,
+            "execution_state": kernel.execution_state,
+            "path": kernel.path,
+            "kind": kernel.kind,
+            "pids": [process["pid"] for process in parts[kernel.kernel_id]],
+            "devices": [_device(device["uuid"], parts[kernel.kernel_id], past, seconds) for device in usage["devices"]],
+        }
+        for kernel in kernels
+        if kernel.kernel_id in parts
+    ]
+
+
+def _device(
+    uuid: str, processes: Sequence[ProcessInfo], past: dict[int, ProcessInfo], seconds: float
+) -> NotebookDeviceInfo:
+    used = [device for process in processes for device in process["devices"] if device["uuid"] == uuid]
+    total: NotebookDeviceInfo = {
+        "uuid": uuid,
+        "memory_bytes": sum(device["memory_bytes"] for device in used),
+        "launches": sum(device["launches"] for device in used),
+    }
+    # Older agents do not measure time.
+    if all("gpu_time_seconds" in device and "waited_seconds" in device for device in used):
+        total["gpu_time_seconds"] = sum(device["gpu_time_seconds"] for device in used)
+        total["waited_seconds"] = sum(device["waited_seconds"] for device in used)
+        if seconds > 0:
+            gpu, waited = _before(uuid, processes, past)
+            total["gpu_time_fraction"] = min(1.0, max(0.0, (total["gpu_time_seconds"] - gpu) / seconds))
+            total["waiting_fraction"] = min(1.0, max(0.0, (total["waited_seconds"] - waited) / seconds))
+    return total
+
+
+def _before(uuid: str, processes: Sequence[ProcessInfo], past: dict[int, ProcessInfo]) -> tuple[float, float]:
+    """Return GPU time and time waited, in seconds, that the same processes had at the reading before."""
+    devices = [
+        device
+        for process in processes
+        for device in (past[process["pid"]]["devices"] if process["pid"] in past else [])
+        if device["uuid"] == uuid
+    ]
+    return (
+        sum(device.get("gpu_time_seconds", 0.0) for device in devices),
+        sum(device.get("waited_seconds", 0.0) for device in devices),
+    )

@@ -1,0 +1,189 @@
+"""Which notebook uses how much: pure, and with real Jupyter kernels in a real slice."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+
+from jupyter_vgpu.client import UsageInfo
+from jupyter_vgpu.processes import notebook_of, started_by
+from jupyter_vgpu.server.notebooks import Kernel, by_notebook
+
+Server = Any
+GIB = 1 << 30
+
+HOLD_2_GIB = """
+from cuda.bindings import driver
+driver.cuInit(0)
+driver.cuCtxSetCurrent(driver.cuDevicePrimaryCtxRetain(0)[1])
+error, pointer = driver.cuMemAlloc(2 << 30)
+assert error == 0, error
+"""
+# A worker process, as data loaders start them, holds 1 GiB until the notebook lets it go.
+WORKER = """
+import subprocess, sys
+worker = subprocess.Popen([sys.executable, "-c", '''
+import sys
+from cuda.bindings import driver
+driver.cuInit(0)
+driver.cuCtxSetCurrent(driver.cuDevicePrimaryCtxRetain(0)[1])
+error, pointer = driver.cuMemAlloc(1 << 30)
+assert error == 0, error
+print("held", flush=True)
+sys.stdin.read()
+'''], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+assert worker.stdout.readline() == "held\\n"
+"""
+END_WORKER = "worker.communicate()"
+
+
+def process(pid: int, memory_bytes: int = 0, **figures: float) -> dict[str, Any]:
+    device = {"uuid": "GPU-1", "memory_bytes": memory_bytes, "launches": 1, **figures}
+    return {"pid": pid, "name": "python", "attached_at": 0.0, "devices": [device]}
+
+
+def usage(at: float, *processes: dict[str, Any]) -> UsageInfo:
+    return cast(UsageInfo, {"time": at, "devices": [{"uuid": "GPU-1"}], "processes": list(processes)})
+
+
+def starter(families: dict[int, int]) -> Any:
+    """Return a starter for a world in which `families` says who started whom."""
+
+    def started(pid: int, starters: Collection[int]) -> int | None:
+        found = families.get(pid, pid)
+        return found if found in starters else None
+
+    return started
+
+
+ONE = Kernel("k1", "python3", "idle", 10, "one.ipynb", "notebook")
+TWO = Kernel("k2", "python3", "busy", 20, "two.ipynb", "notebook")
+
+
+def test_a_notebook_has_what_its_processes_have_together() -> None:
+    now = usage(1.0, process(10, 5), process(11, 7), process(20, 1), process(99, 50))
+
+    one, two = by_notebook(now, None, [ONE, TWO], starter({11: 10}))
+
+    assert (one["path"], one["pids"], one["devices"][0]["memory_bytes"]) == ("one.ipynb", [10, 11], 12)
+    assert (two["path"], two["pids"], two["devices"][0]["memory_bytes"]) == ("two.ipynb", [20], 1)
+
+
+def test_a_notebook_that_does_not_use_the_slice_is_not_named() -> None:
+    assert by_notebook(usage(1.0, process(99)), None, [ONE, TWO], starter({})) == []
+
+
+def test_fractions_are_since_the_reading_before() -> None:
+    before = usage(10.0, process(10, gpu_time_seconds=3.0, waited_seconds=1.0))
+    now = usage(12.0, process(10, gpu_time_seconds=4.0, waited_seconds=1.5))
+
+    [one] = by_notebook(now, before, [ONE], starter({}))
+
+    assert one["devices"][0]["gpu_time_fraction"] == pytest.approx(0.5)
+    assert one["devices"][0]["waiting_fraction"] == pytest.approx(0.25)
+
+
+def test_time_that_an_agent_does_not_measure_is_left_out() -> None:
+    [one] = by_notebook(usage(12.0, process(10)), usage(10.0, process(10)), [ONE], starter({}))
+
+    assert "gpu_time_seconds" not in one["devices"][0]
+    assert "gpu_time_fraction" not in one["devices"][0]
+
+
+def test_a_process_is_traced_to_who_started_it_also_when_its_parent_is_gone() -> None:
+    # The leader ends at once in the middle: the last one is nobody's child any more, but of the same session.
+    leader = subprocess.Popen(
+        ["sh", "-c", "sh -c 'sleep 30 & echo $!'; cat >/dev/null"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert leader.stdout is not None and leader.stdin is not None
+    orphan = int(leader.stdout.readline())
+    try:
+        assert started_by(orphan, {leader.pid}) == leader.pid
+        assert started_by(leader.pid, {leader.pid}) == leader.pid
+        assert started_by(leader.pid, {os.getpid()}) == os.getpid()
+        assert started_by(os.getpid(), {leader.pid}) is None
+    finally:
+        os.kill(orphan, 9)
+        leader.communicate()
+
+
+def test_a_process_that_is_not_there_is_nobodys() -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+
+    assert started_by(ended.pid, {os.getpid()}) is None
+    assert notebook_of(ended.pid) == ""
+
+
+class Notebook:
+    """A session of the server, as JupyterLab makes one, and a client of its Jupyter kernel."""
+
+    def __init__(self, server: Server, path: str) -> None:
+        self._http = server.client()
+        body = {"path": path, "type": "notebook", "name": path, "kernel": {"name": "python3"}}
+        answer = self._http.post("api/sessions", json=body).raise_for_status().json()
+        self.kernel_id = answer["kernel"]["id"]
+        environment = Path(f"/proc/{server.process.pid}/environ").read_bytes().split(b"\0")
+        [runtime] = [entry.decode().partition("=")[2] for entry in environment if entry.startswith(b"JUPYTER_RUNTIME_")]
+        self._client = BlockingKernelClient(connection_file=f"{runtime}/kernel-{self.kernel_id}.json")
+        self._client.load_connection_file()
+        self._client.start_channels()
+        self._client.wait_for_ready(30)
+
+    def run(self, source: str) -> None:
+        """Run a cell, which must not fail."""
+        reply = self._client.execute_interactive(source, timeout=30, output_hook=lambda message: None)
+        assert reply["content"]["status"] == "ok", reply["content"]
+
+    def close(self) -> None:
+        """Shut the Jupyter kernel down."""
+        self._client.stop_channels()
+        self._http.delete(f"api/kernels/{self.kernel_id}").raise_for_status()
+        self._http.close()
+
+
+@pytest.fixture
+def notebooks(server: Server) -> Iterator[list[Notebook]]:
+    started: list[Notebook] = []
+    for path in ("one.ipynb", "work/two.ipynb"):
+        started.append(Notebook(server, path))
+    yield started
+    for notebook in started:
+        notebook.close()
+
+
+def settled(server: Server, names: set[str]) -> list[dict[str, Any]]:
+    """Return the notebooks of a reading that names exactly `names`; a process that ends is seen a moment later."""
+    deadline = time.monotonic() + 10
+    while True:
+        seen = server.get("jupyter-vgpu/usage")["notebooks"]
+        if {notebook["path"] for notebook in seen} == names or time.monotonic() > deadline:
+            return cast("list[dict[str, Any]]", seen)
+
+
+def test_each_notebook_gets_what_its_own_processes_hold(server: Server, notebooks: list[Notebook]) -> None:
+    one, two = notebooks
+    one.run(HOLD_2_GIB)
+    two.run(WORKER)
+
+    first, second = settled(server, {"one.ipynb", "work/two.ipynb"})
+
+    assert (first["kernel_id"], first["kind"], first["kernel_name"]) == (one.kernel_id, "notebook", "python3")
+    assert 2 * GIB <= first["devices"][0]["memory_bytes"] < 3 * GIB
+    # The worker's memory is its notebook's.
+    assert (second["kernel_id"], second["path"]) == (two.kernel_id, "work/two.ipynb")
+    assert GIB <= second["devices"][0]["memory_bytes"] < 2 * GIB
+    assert notebook_of(first["pids"][0]).endswith("one.ipynb")
+
+    two.run(END_WORKER)
+    [left] = settled(server, {"one.ipynb"})
+    assert left["kernel_id"] == one.kernel_id
