@@ -7,6 +7,7 @@ ledger from one, which keeps its writes in order.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -40,6 +41,7 @@ class ClaimDesk(LoggingConfigurable):
         self._node = node
         self._ledger_thread = ThreadPoolExecutor(1, "jupyter-vgpu-ledger")
         self._being_taken: dict[ServerKey, asyncio.Task[GrantedClaim]] = {}
+        self._being_released: Counter[str] = Counter()
 
     async def take(self, key: ServerKey, uid: int, profile: Profile) -> GrantedClaim:
         """Return a new claim for a server; what the server held before is given back first.
@@ -113,6 +115,14 @@ class ClaimDesk(LoggingConfigurable):
                 self.log.debug("claim of %s was not made: %s", tenant_name(*key), task.exception())
 
     async def _release(self, tenant: str, claim_id: str, because: str, entries: list[Entry]) -> None:
+        self._being_released[claim_id] += 1
+        try:
+            await self._release_now(tenant, claim_id, because, entries)
+        finally:
+            self._being_released[claim_id] -= 1
+            self._being_released += Counter()  # drops what is at zero
+
+    async def _release_now(self, tenant: str, claim_id: str, because: str, entries: list[Entry]) -> None:
         ours = [entry for entry in entries if entry.claim_id == claim_id]
         try:
             released = await asyncio.to_thread(self._client.release_claim, claim_id)
@@ -148,6 +158,8 @@ class ClaimDesk(LoggingConfigurable):
             claims = [c for c in await asyncio.to_thread(self._client.claims) if c["hub"] == self._ledger.hub_name]
             correct = correction(entries, claims, servers())
             for claim, because in correct.release:
+                if claim["claim"] in self._being_released:
+                    continue  # by who knows better why
                 await self._release(claim["tenant"], claim["claim"], f"reconciled: {because}", entries)
             for key, claim in correct.adopt:
                 await self._adopt(key, claim)
@@ -155,6 +167,8 @@ class ClaimDesk(LoggingConfigurable):
             self.log.warning("claims cannot be reconciled now: %s", error)
             return False
         for entry, because in correct.close:
+            if entry.claim_id in self._being_released:
+                continue
             self.log.warning("claim %s of %s is closed: %s", entry.claim_id, entry.tenant, because)
             await self._close(entry, f"reconciled: {because}")
         return True
