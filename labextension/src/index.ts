@@ -1,4 +1,4 @@
-/** What the extension adds: the model, the panel, the status bar's item. */
+/** What the extension adds: the model, the panel, the status bar's item, commands and settings. */
 
 import {
   ILayoutRestorer,
@@ -6,17 +6,19 @@ import {
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
+import { KernelActions } from './actions';
+import { addCommands, CommandIDs } from './commands';
 import { SliceModel } from './model';
+import { followSettings, PanelOptions } from './options';
 import { SlicePanel } from './panel';
 import { SliceStatus } from './status';
-import { ISliceModel } from './tokens';
+import { IPanelOptions, ISliceModel } from './tokens';
 
 const DOMAIN = 'jupyter_vgpu';
-
-const SHOW = 'jupyter-vgpu:show';
 
 const model: JupyterFrontEndPlugin<ISliceModel> = {
   id: '@jupyter-vgpu/labextension:model',
@@ -26,41 +28,49 @@ const model: JupyterFrontEndPlugin<ISliceModel> = {
   activate: () => new SliceModel()
 };
 
-const panel: JupyterFrontEndPlugin<void> = {
+const panel: JupyterFrontEndPlugin<IPanelOptions> = {
   id: '@jupyter-vgpu/labextension:panel',
   description: "Shows the user's slice of a GPU in the right sidebar.",
   autoStart: true,
   requires: [ISliceModel],
-  optional: [ITranslator, ICommandPalette, ILayoutRestorer],
+  provides: IPanelOptions,
+  optional: [ITranslator, ICommandPalette, ILayoutRestorer, ISettingRegistry],
   activate: (
     app: JupyterFrontEnd,
     slice: ISliceModel,
     translator: ITranslator | null,
     palette: ICommandPalette | null,
-    restorer: ILayoutRestorer | null
+    restorer: ILayoutRestorer | null,
+    settings: ISettingRegistry | null
   ) => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
-    const widget = new SlicePanel(slice, trans);
+    const options = new PanelOptions();
+    followSettings(options, settings, panel.id);
+    const actions = new KernelActions(app.serviceManager.kernels, trans);
+    const widget = new SlicePanel(slice, options, actions, trans);
     app.shell.add(widget, 'right', { rank: 600 });
     restorer?.add(widget, widget.id);
-    app.commands.addCommand(SHOW, {
-      label: trans.__('Show GPU Slice'),
-      describedBy: { args: { type: 'object', properties: {} } },
-      execute: () => app.shell.activateById(widget.id)
-    });
-    palette?.addItem({ command: SHOW, category: trans.__('GPU') });
+    const show = () => app.shell.activateById(widget.id);
+    addCommands(
+      app.commands,
+      { slice, options, actions, show },
+      palette,
+      trans
+    );
+    return options;
   }
 };
 
 const status: JupyterFrontEndPlugin<void> = {
   id: '@jupyter-vgpu/labextension:status',
-  description: 'Shows the memory of the slice in the status bar.',
+  description: 'Shows memory and GPU time of the slice in the status bar.',
   autoStart: true,
-  requires: [ISliceModel],
+  requires: [ISliceModel, IPanelOptions],
   optional: [IStatusBar, ITranslator],
   activate: (
     app: JupyterFrontEnd,
     slice: ISliceModel,
+    options: IPanelOptions,
     statusBar: IStatusBar | null,
     translator: ITranslator | null
   ) => {
@@ -68,9 +78,9 @@ const status: JupyterFrontEndPlugin<void> = {
       return;
     }
     const trans = (translator ?? nullTranslator).load(DOMAIN);
-    const open = () => void app.commands.execute(SHOW);
+    const open = () => void app.commands.execute(CommandIDs.show);
     statusBar.registerStatusItem(status.id, {
-      item: new SliceStatus(slice, open, trans),
+      item: new SliceStatus(slice, options, open, trans),
       align: 'right',
       rank: 100
     });

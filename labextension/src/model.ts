@@ -2,6 +2,7 @@ import { DisposableDelegate, IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import { Ending, IListener, openStream } from './api';
+import { SliceHistory } from './history';
 import { ISituation, ISliceModel } from './tokens';
 import { IReading } from './wire';
 
@@ -10,7 +11,9 @@ const CONNECTING: ISituation = {
   message: '',
   since: null,
   slice: null,
-  usage: null
+  usage: null,
+  notebooks: [],
+  events: []
 };
 
 const FIRST_RETRY_MS = 2000;
@@ -25,6 +28,8 @@ export class SliceModel implements ISliceModel, IDisposable, IListener {
   constructor() {
     document.addEventListener('visibilitychange', this._update);
   }
+
+  readonly history = new SliceHistory();
 
   get situation(): ISituation {
     return this._situation;
@@ -49,12 +54,19 @@ export class SliceModel implements ISliceModel, IDisposable, IListener {
 
   onReading(reading: IReading): void {
     this._retryMs = FIRST_RETRY_MS;
+    if (reading.history) {
+      this.history.replace(reading.history);
+    } else if (reading.usage) {
+      this.history.append(reading.usage);
+    }
     this._set({
       state: reading.state,
       message: reading.message,
       since: new Date(reading.since_at * 1000),
       slice: reading.slice,
-      usage: reading.usage
+      usage: reading.usage,
+      notebooks: reading.notebooks,
+      events: reading.events ?? []
     });
   }
 

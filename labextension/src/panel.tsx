@@ -4,16 +4,27 @@ import { IDisposable } from '@lumino/disposable';
 import { Message } from '@lumino/messaging';
 import * as React from 'react';
 
+import { IActions } from './actions';
+import { DeviceSection } from './device';
+import { Enforcement, Events } from './enforcement';
 import { sliceIcon } from './icon';
-import { ISituation, ISliceModel } from './tokens';
-import { IDeviceUsage, IEnforcedBy, IProcess, ISlice, IUsage } from './wire';
-import * as words from './words';
+import { Notebooks } from './notebooks';
+import { Notices } from './notices';
+import { PanelOptions } from './options';
+import { ISliceModel } from './tokens';
 
 /** The right sidebar's panel; watches the model while it is shown. */
 export class SlicePanel extends ReactWidget {
-  constructor(model: ISliceModel, trans: TranslationBundle) {
+  constructor(
+    model: ISliceModel,
+    options: PanelOptions,
+    actions: IActions,
+    trans: TranslationBundle
+  ) {
     super();
     this._model = model;
+    this._options = options;
+    this._actions = actions;
     this._trans = trans;
     this.id = 'jupyter-vgpu-panel';
     this.addClass('jp-VGPUPanel');
@@ -21,6 +32,8 @@ export class SlicePanel extends ReactWidget {
     this.title.caption = trans.__('GPU slice');
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', trans.__('GPU slice'));
+    // Scrolls, so the keyboard must be able to get here.
+    this.node.tabIndex = 0;
   }
 
   dispose(): void {
@@ -50,14 +63,25 @@ export class SlicePanel extends ReactWidget {
     super.onBeforeDetach(message);
   }
 
+  protected onActivateRequest(message: Message): void {
+    super.onActivateRequest(message);
+    this.node.focus();
+  }
+
   protected render(): React.JSX.Element {
     return (
-      <UseSignal signal={this._model.changed}>
+      <UseSignal signal={this._options.changed}>
         {() => (
-          <SituationView
-            situation={this._model.situation}
-            trans={this._trans}
-          />
+          <UseSignal signal={this._model.changed}>
+            {() => (
+              <SituationView
+                model={this._model}
+                options={this._options}
+                actions={this._actions}
+                trans={this._trans}
+              />
+            )}
+          </UseSignal>
         )}
       </UseSignal>
     );
@@ -69,209 +93,56 @@ export class SlicePanel extends ReactWidget {
   }
 
   private readonly _model: ISliceModel;
+  private readonly _options: PanelOptions;
+  private readonly _actions: IActions;
   private readonly _trans: TranslationBundle;
   private _watching: IDisposable | null = null;
 }
 
-interface ITranslated {
-  readonly trans: TranslationBundle;
-}
-
-function SituationView(
-  props: ITranslated & { situation: ISituation }
-): React.JSX.Element {
-  const { situation, trans } = props;
-  const { slice, usage } = situation;
+function SituationView(props: {
+  model: ISliceModel;
+  options: PanelOptions;
+  actions: IActions;
+  trans: TranslationBundle;
+}): React.JSX.Element {
+  const { model, options, actions, trans } = props;
+  const { situation } = model;
+  const { slice, usage, notebooks } = situation;
   return (
     <>
       <header className="jp-VGPUPanel-header">
         <h2>{trans.__('GPU slice')}</h2>
         {slice && <span className="jp-VGPUPanel-profile">{slice.profile}</span>}
       </header>
-      <Notices situation={situation} trans={trans} />
+      <Notices
+        situation={situation}
+        warnAtPercent={options.value.warnAtPercent}
+        trans={trans}
+      />
       {slice && usage && (
         <>
           {usage.devices.map(device => (
-            <Device
+            <DeviceSection
               key={device.uuid}
               device={device}
-              isSimulated={isSimulated(slice, device)}
+              granted={slice.devices.find(has => has.uuid === device.uuid)}
+              usage={usage}
+              notebooks={notebooks}
+              history={model.history}
+              options={options}
               trans={trans}
             />
           ))}
-          <Processes usage={usage} trans={trans} />
-          <Enforcement by={usage.enforced_by} trans={trans} />
+          <Notebooks
+            usage={usage}
+            notebooks={notebooks}
+            actions={actions}
+            trans={trans}
+          />
+          <Enforcement usage={usage} trans={trans} />
+          <Events events={situation.events} trans={trans} />
         </>
       )}
     </>
-  );
-}
-
-/** What a screen reader is told when it changes: states and warnings. */
-function Notices(
-  props: ITranslated & { situation: ISituation }
-): React.JSX.Element {
-  const { situation, trans } = props;
-  const warnings = (situation.usage?.devices ?? [])
-    .map(device => words.warning(device, trans))
-    .filter(text => text !== '');
-  return (
-    <div role="status" aria-live="polite">
-      {situation.state !== 'ok' && (
-        <div className="jp-VGPUPanel-notice" data-state={situation.state}>
-          <strong>{words.heading(situation, trans)}</strong>
-          {situation.message && <p>{situation.message}</p>}
-        </div>
-      )}
-      {warnings.map((text, index) => (
-        <div key={index} className="jp-VGPUPanel-notice jp-mod-warning">
-          {text}
-        </div>
-      ))}
-    </div>
-  );
-}
-
-function Device(
-  props: ITranslated & { device: IDeviceUsage; isSimulated: boolean }
-): React.JSX.Element {
-  const { device, isSimulated, trans } = props;
-  return (
-    <section className="jp-VGPUPanel-section" data-device={device.uuid}>
-      <h3>{device.name}</h3>
-      {isSimulated && (
-        <p className="jp-VGPUPanel-dim">
-          {trans.__('Simulated board, not a real GPU')}
-        </p>
-      )}
-      <div className="jp-VGPUPanel-row">
-        <span>{trans.__('Memory')}</span>
-        <span data-figure="memory">{words.memory(device, trans)}</span>
-      </div>
-      <Meter device={device} trans={trans} />
-      <dl>
-        {device.memory_overhead_bytes > 0 && (
-          <Figure name={trans.__('Overhead')} figure="overhead">
-            {words.bytes(device.memory_overhead_bytes)}
-          </Figure>
-        )}
-        <Figure name={trans.__('Launches')} figure="launches">
-          {words.count(device.launches)}
-        </Figure>
-        <Figure name={trans.__('Launches a second')} figure="launch-rate">
-          {words.rate(device.launches_per_second)}
-        </Figure>
-      </dl>
-    </section>
-  );
-}
-
-function Meter(
-  props: ITranslated & { device: IDeviceUsage }
-): React.JSX.Element {
-  const { device, trans } = props;
-  const percent = Math.round(words.fullness(device) * 100);
-  const isWarning = words.warning(device, trans) !== '';
-  return (
-    <div
-      className={`jp-VGPUMeter${isWarning ? ' jp-mod-warning' : ''}`}
-      role="meter"
-      aria-label={trans.__('Memory')}
-      aria-valuemin={0}
-      aria-valuemax={100}
-      aria-valuenow={percent}
-      aria-valuetext={words.memory(device, trans)}
-    >
-      <div className="jp-VGPUMeter-fill" style={{ width: `${percent}%` }} />
-    </div>
-  );
-}
-
-function Processes(props: ITranslated & { usage: IUsage }): React.JSX.Element {
-  const { usage, trans } = props;
-  return (
-    <section className="jp-VGPUPanel-section">
-      <h3>{trans.__('Your processes')}</h3>
-      {usage.processes.length === 0 ? (
-        <p className="jp-VGPUPanel-dim">{trans.__('None uses the GPU now.')}</p>
-      ) : (
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">{trans.__('Process')}</th>
-              <th scope="col">{trans.__('Memory')}</th>
-              <th scope="col">{trans.__('Launches')}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {usage.processes.map(process => (
-              <ProcessRow key={process.pid} process={process} />
-            ))}
-          </tbody>
-        </table>
-      )}
-    </section>
-  );
-}
-
-function ProcessRow(props: { process: IProcess }): React.JSX.Element {
-  const { process } = props;
-  const held = words.held(process);
-  return (
-    <tr>
-      <th scope="row">
-        <span className="jp-VGPUPanel-process" title={process.name}>
-          {process.name}
-        </span>{' '}
-        <span className="jp-VGPUPanel-dim">{process.pid}</span>
-      </th>
-      <td>{words.bytes(held.memory)}</td>
-      <td>{words.count(held.launches)}</td>
-    </tr>
-  );
-}
-
-function Enforcement(
-  props: ITranslated & { by: IEnforcedBy }
-): React.JSX.Element {
-  const { by, trans } = props;
-  const caveat = words.caveat(by, trans);
-  return (
-    <section className="jp-VGPUPanel-section">
-      <h3>{trans.__('Enforcement')}</h3>
-      <dl>
-        <Figure name={trans.__('Enforced by')} figure="enforced-by">
-          {by.backend}
-        </Figure>
-        <Figure name={trans.__('Trust level')} figure="trust-level">
-          {by.level}
-        </Figure>
-        <Figure name={trans.__('Verified')} figure="verified">
-          {words.verification(by, trans)}
-        </Figure>
-      </dl>
-      {caveat && (
-        <p className="jp-VGPUPanel-dim" data-figure="note">
-          {caveat}
-        </p>
-      )}
-    </section>
-  );
-}
-
-function Figure(
-  props: React.PropsWithChildren<{ name: string; figure: string }>
-): React.JSX.Element {
-  return (
-    <div className="jp-VGPUPanel-row">
-      <dt>{props.name}</dt>
-      <dd data-figure={props.figure}>{props.children}</dd>
-    </div>
-  );
-}
-
-function isSimulated(slice: ISlice, used: IDeviceUsage): boolean {
-  return slice.devices.some(
-    device => device.uuid === used.uuid && device.simulated
   );
 }

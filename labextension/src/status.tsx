@@ -4,19 +4,27 @@ import { IDisposable } from '@lumino/disposable';
 import { Message } from '@lumino/messaging';
 import * as React from 'react';
 
+import { PanelOptions } from './options';
 import { ISliceModel } from './tokens';
 import * as words from './words';
 
-/** The status bar's item: memory against its limit; nothing without a slice. */
+/** The status bar's item: memory and GPU time in a few characters; nothing without a slice. */
 export class SliceStatus extends ReactWidget {
   /**
    * @param model - What to show.
+   * @param options - From when on to warn.
    * @param open - Called when the user wants to see more.
    * @param trans - The user's language.
    */
-  constructor(model: ISliceModel, open: () => void, trans: TranslationBundle) {
+  constructor(
+    model: ISliceModel,
+    options: PanelOptions,
+    open: () => void,
+    trans: TranslationBundle
+  ) {
     super();
     this._model = model;
+    this._options = options;
     this._open = open;
     this._trans = trans;
     this.addClass('jp-VGPUStatus');
@@ -49,21 +57,19 @@ export class SliceStatus extends ReactWidget {
       return null;
     }
     const trans = this._trans;
+    const warnAt = this._options.value.warnAtPercent;
     return (
       <button
         type="button"
         className={`jp-VGPUStatus-button${
-          usage.devices.some(device => words.warning(device, trans) !== '')
+          usage.devices.some(device => words.isTight(device, warnAt))
             ? ' jp-mod-warning'
             : ''
         }`}
-        title={trans.__('GPU memory of your slice; show more')}
+        title={trans.__('Memory and GPU time of your slice; show more')}
         onClick={this._open}
       >
-        {trans.__(
-          'GPU: %1',
-          usage.devices.map(device => words.memory(device, trans)).join(' · ')
-        )}
+        {trans.__('GPU: %1', usage.devices.map(words.short).join(' · '))}
       </button>
     );
   }
@@ -74,6 +80,7 @@ export class SliceStatus extends ReactWidget {
   }
 
   private readonly _model: ISliceModel;
+  private readonly _options: PanelOptions;
   private readonly _open: () => void;
   private readonly _trans: TranslationBundle;
   private _watching: IDisposable | null = null;

@@ -2,7 +2,9 @@ import { Token } from '@lumino/coreutils';
 import { IDisposable } from '@lumino/disposable';
 import { ISignal } from '@lumino/signaling';
 
-import { ISlice, IUsage } from './wire';
+import { SliceHistory } from './history';
+import { PanelOptions } from './options';
+import { IEvent, INotebook, ISlice, IUsage } from './wire';
 
 /**
  * What is known at one moment.
@@ -19,12 +21,17 @@ export interface ISituation {
   readonly since: Date | null;
   readonly slice: ISlice | null;
   readonly usage: IUsage | null;
+  readonly notebooks: readonly INotebook[];
+  /** What the agent noticed, newest last; empty where it tells nothing. */
+  readonly events: readonly IEvent[];
 }
 
 /** Holds the user's slice and its use while somebody watches. */
 export interface ISliceModel {
   readonly situation: ISituation;
   readonly changed: ISignal<ISliceModel, ISituation>;
+  /** Up to an hour, with gaps where nobody watched. */
+  readonly history: SliceHistory;
   /** Keep the figures fresh until the result is disposed. */
   watch(): IDisposable;
 }
@@ -33,4 +40,13 @@ export interface ISliceModel {
 export const ISliceModel = new Token<ISliceModel>(
   '@jupyter-vgpu/labextension:ISliceModel',
   "The user's slice of a GPU and what it uses"
+);
+
+/** What the user chose in the settings, or in the panel. */
+export type IPanelOptions = PanelOptions;
+
+/** For the views that follow the user's choices. */
+export const IPanelOptions = new Token<IPanelOptions>(
+  '@jupyter-vgpu/labextension:IPanelOptions',
+  'How the slice is shown: how far back, and from when on to warn'
 );

@@ -19,6 +19,10 @@ export interface ISliceDevice {
   readonly name: string;
   readonly simulated: boolean;
   readonly memory_limit_bytes: number;
+  /** Promised part of the device's time, 0..1; 0 where none is. */
+  readonly share: number;
+  /** Most of the device's time that it may use, 0..1. */
+  readonly ceiling: number;
   readonly total_bytes: number;
 }
 
@@ -38,6 +42,10 @@ export interface IDeviceUsage {
   readonly memory_overhead_bytes: number;
   readonly launches: number;
   readonly launches_per_second: number;
+  /** Part of the last second in which the device worked for the slice, 0..1; absent where nobody measures it. */
+  readonly gpu_time_fraction?: number;
+  /** Part of the last second in which work waited for its turn, 0..1; absent likewise. */
+  readonly waiting_fraction?: number;
 }
 
 /** What one process uses of one device. */
@@ -52,6 +60,41 @@ export interface IProcess {
   readonly pid: number;
   readonly name: string;
   readonly devices: readonly IProcessDevice[];
+}
+
+/** What one notebook uses of one device; fractions are absent where nobody measures time. */
+export interface INotebookDevice extends IProcessDevice {
+  readonly gpu_time_fraction?: number;
+  readonly waiting_fraction?: number;
+}
+
+/** A Jupyter kernel of this server that uses the slice. */
+export interface INotebook {
+  readonly kernel_id: string;
+  readonly kernel_name: string;
+  readonly execution_state: string;
+  /** Of the document, below the server's root; empty when there is none. */
+  readonly path: string;
+  /** `notebook`, `console`, …; empty likewise. */
+  readonly kind: string;
+  readonly pids: readonly number[];
+  readonly devices: readonly INotebookDevice[];
+}
+
+/** One device's last hour, oldest first; null is not known. All lists have the same length. */
+export interface IHistory {
+  readonly uuid: string;
+  readonly time: readonly number[];
+  readonly memory_bytes: readonly (number | null)[];
+  readonly gpu_time_fraction: readonly (number | null)[];
+  readonly waiting_fraction: readonly (number | null)[];
+}
+
+/** Something the agent noticed about the slice. */
+export interface IEvent {
+  readonly at: number;
+  readonly kind: string;
+  readonly message: string;
 }
 
 /** What the slice uses at one moment. */
@@ -73,6 +116,12 @@ export interface IReading {
   /** Null unless the state is `ok`, and so is `usage`. */
   readonly slice: ISlice | null;
   readonly usage: IUsage | null;
+  /** Empty unless the state is `ok`. */
+  readonly notebooks: readonly INotebook[];
+  /** In the first event of a stream only. */
+  readonly history?: readonly IHistory[];
+  /** Newest last; absent where the agent tells none. */
+  readonly events?: readonly IEvent[];
 }
 
 /** Narrow a decoded event; a newer server may send fields we do not know. */
@@ -81,7 +130,10 @@ export function isReading(value: unknown): value is IReading {
   if (
     typeof reading?.state !== 'string' ||
     typeof reading.message !== 'string' ||
-    !Number.isFinite(reading.since_at)
+    !Number.isFinite(reading.since_at) ||
+    !isListOf(reading.notebooks, isNotebook) ||
+    !isAbsentOr(reading.history, list => isListOf(list, isHistory)) ||
+    !isAbsentOr(reading.events, list => isListOf(list, isEvent))
   ) {
     return false;
   }
@@ -106,6 +158,8 @@ function isSliceDevice(value: unknown): value is ISliceDevice {
     typeof device.name === 'string' &&
     typeof device.simulated === 'boolean' &&
     isAmount(device.memory_limit_bytes) &&
+    isAmount(device.share) &&
+    isAmount(device.ceiling) &&
     isAmount(device.total_bytes)
   );
 }
@@ -129,7 +183,9 @@ function isDeviceUsage(value: unknown): value is IDeviceUsage {
     isAmount(device.memory_limit_bytes) &&
     isAmount(device.memory_overhead_bytes) &&
     isAmount(device.launches) &&
-    isAmount(device.launches_per_second)
+    isAmount(device.launches_per_second) &&
+    isAbsentOr(device.gpu_time_fraction, isAmount) &&
+    isAbsentOr(device.waiting_fraction, isAmount)
   );
 }
 
@@ -149,6 +205,65 @@ function isProcessDevice(value: unknown): value is IProcessDevice {
     isAmount(device.memory_bytes) &&
     isAmount(device.launches)
   );
+}
+
+function isNotebook(value: unknown): value is INotebook {
+  const notebook = value as Partial<INotebook> | null;
+  return (
+    typeof notebook?.kernel_id === 'string' &&
+    typeof notebook.kernel_name === 'string' &&
+    typeof notebook.execution_state === 'string' &&
+    typeof notebook.path === 'string' &&
+    typeof notebook.kind === 'string' &&
+    isListOf(notebook.pids, isAmount) &&
+    isListOf(notebook.devices, isNotebookDevice)
+  );
+}
+
+function isNotebookDevice(value: unknown): value is INotebookDevice {
+  const device = value as Partial<INotebookDevice> | null;
+  return (
+    isProcessDevice(value) &&
+    isAbsentOr(device?.gpu_time_fraction, isAmount) &&
+    isAbsentOr(device?.waiting_fraction, isAmount)
+  );
+}
+
+function isHistory(value: unknown): value is IHistory {
+  const history = value as Partial<IHistory> | null;
+  const columns = [
+    history?.memory_bytes,
+    history?.gpu_time_fraction,
+    history?.waiting_fraction
+  ];
+  return (
+    typeof history?.uuid === 'string' &&
+    isListOf(history.time, isAmount) &&
+    columns.every(
+      column =>
+        isListOf(column, isKnownOrNot) && column.length === history.time?.length
+    )
+  );
+}
+
+function isEvent(value: unknown): value is IEvent {
+  const event = value as Partial<IEvent> | null;
+  return (
+    isAmount(event?.at) &&
+    typeof event?.kind === 'string' &&
+    typeof event.message === 'string'
+  );
+}
+
+function isKnownOrNot(value: unknown): value is number | null {
+  return value === null || isAmount(value);
+}
+
+function isAbsentOr(
+  value: unknown,
+  isItem: (item: unknown) => boolean
+): boolean {
+  return value === undefined || isItem(value);
 }
 
 function isEnforcedBy(value: unknown): value is IEnforcedBy {

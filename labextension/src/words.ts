@@ -3,12 +3,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { ISituation } from './tokens';
-import { IDeviceUsage, IEnforcedBy, IProcess } from './wire';
+import { IDeviceUsage, IEnforcedBy, INotebook, IProcess } from './wire';
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB'];
-
-/** Part of its memory limit at which a slice is said to be nearly full. */
-const NEARLY_FULL = 0.9;
 
 /** Bytes for people, as the Python side writes them: `10.0 GiB`. */
 export function bytes(count: number): string {
@@ -20,6 +17,27 @@ export function bytes(count: number): string {
     amount /= 1024;
   }
   return `${amount.toFixed(1)} TiB`;
+}
+
+/** Bytes for the edge of a chart: `20 GiB`. */
+export function bytesShort(count: number): string {
+  let amount = count;
+  let unit = 0;
+  while (amount >= 1024 && unit < UNITS.length - 1) {
+    amount /= 1024;
+    unit += 1;
+  }
+  return `${amount.toFixed(amount < 10 && unit > 0 ? 1 : 0)} ${UNITS[unit][0]}`;
+}
+
+/** A fraction for people: `43 %`. */
+export function percent(fraction: number): string {
+  return `${Math.round(fraction * 100)} %`;
+}
+
+/** A time span of minutes for people: `5 min`. */
+export function duration(seconds: number, trans: TranslationBundle): string {
+  return trans.__('%1 min', Math.round(seconds / 60));
 }
 
 /** A count for people: `1,234`. */
@@ -38,6 +56,20 @@ export function fullness(device: IDeviceUsage): number {
   return limit > 0 ? Math.min(1, device.memory_used_bytes / limit) : 1;
 }
 
+/** The same in a few characters, with the GPU time where it is measured: `1.0/20.0 GiB 43 %`. */
+export function short(device: IDeviceUsage): string {
+  const limit = device.memory_limit_bytes;
+  const unit = Math.min(
+    UNITS.length - 1,
+    Math.floor(Math.log2(Math.max(1, limit)) / 10)
+  );
+  const size = (count: number): string => (count / 1024 ** unit).toFixed(1);
+  const memory = `${size(device.memory_used_bytes)}/${size(limit)} ${UNITS[unit]}`;
+  return device.gpu_time_fraction === undefined
+    ? memory
+    : `${memory} ${percent(device.gpu_time_fraction)}`;
+}
+
 /** Memory against its limit: `1.0 GiB of 20.0 GiB`. */
 export function memory(device: IDeviceUsage, trans: TranslationBundle): string {
   return trans.__(
@@ -47,35 +79,102 @@ export function memory(device: IDeviceUsage, trans: TranslationBundle): string {
   );
 }
 
-/** What to warn about; empty when there is nothing. */
+/** Whether the slice's memory is as full as the user wants to be warned of. */
+export function isTight(device: IDeviceUsage, warnAtPercent: number): boolean {
+  return fullness(device) * 100 >= warnAtPercent;
+}
+
+/** What to warn about and what to do; empty when there is nothing. */
 export function warning(
   device: IDeviceUsage,
+  notebooks: readonly INotebook[],
+  warnAtPercent: number,
   trans: TranslationBundle
 ): string {
-  if (fullness(device) < NEARLY_FULL) {
+  if (!isTight(device, warnAtPercent)) {
     return '';
   }
   const free = Math.max(
     0,
     device.memory_limit_bytes - device.memory_used_bytes
   );
-  return trans.__('Memory is nearly used up: %1 left.', bytes(free));
+  const left = trans.__('Memory is nearly used up: %1 left.', bytes(free));
+  const most = largest(notebooks, device.uuid);
+  return most === null
+    ? `${left} ${trans.__('End a process that you no longer need.')}`
+    : `${left} ${trans.__(
+        '%1 holds most: run %vgpu free there to give back what is only cached, or restart its Jupyter kernel below.',
+        notebookName(most, trans)
+      )}`;
 }
 
-/** What one process holds on all devices of the slice. */
-export function held(process: IProcess): { memory: number; launches: number } {
-  return process.devices.reduce(
-    (sum, device) => ({
-      memory: sum.memory + device.memory_bytes,
-      launches: sum.launches + device.launches
-    }),
-    { memory: 0, launches: 0 }
-  );
+/** The notebook that holds most memory, of one device or of all; null when none holds any. */
+export function largest(
+  notebooks: readonly INotebook[],
+  uuid?: string
+): INotebook | null {
+  let found: INotebook | null = null;
+  let most = 0;
+  for (const notebook of notebooks) {
+    const memory = held(notebook, uuid).memory;
+    if (memory > most) {
+      most = memory;
+      found = notebook;
+    }
+  }
+  return found;
 }
 
-/** Whether, and when, the enforcement was verified. */
+/** A notebook's name: the file's, or that of the Jupyter kernel when it runs for none. */
+export function notebookName(
+  notebook: INotebook,
+  trans: TranslationBundle
+): string {
+  const name = notebook.path.split('/').pop();
+  return name || trans.__('Jupyter kernel %1', notebook.kernel_name);
+}
+
+/** What a process or notebook holds on one device, or on all of the slice. */
+export function held(
+  holder: Pick<IProcess, 'devices'>,
+  uuid?: string
+): { memory: number; launches: number } {
+  return holder.devices
+    .filter(device => uuid === undefined || device.uuid === uuid)
+    .reduce(
+      (sum, device) => ({
+        memory: sum.memory + device.memory_bytes,
+        launches: sum.launches + device.launches
+      }),
+      { memory: 0, launches: 0 }
+    );
+}
+
+/** GPU time of a notebook over all devices, 0..1 and more; null where nobody measures it. */
+export function gpuTime(notebook: INotebook): number | null {
+  const known = notebook.devices
+    .map(device => device.gpu_time_fraction)
+    .filter((value): value is number => value !== undefined);
+  return known.length > 0 ? known.reduce((a, b) => a + b, 0) : null;
+}
+
+/** What a notebook has of the slice now: `2.0 GiB, 43 %`. */
+export function holds(notebook: INotebook, trans: TranslationBundle): string {
+  const memory = bytes(held(notebook).memory);
+  const fraction = gpuTime(notebook);
+  return fraction === null
+    ? memory
+    : trans.__('%1, %2', memory, percent(fraction));
+}
+
+/**
+ * Whether the enforcement was verified, and how long ago: `1 s ago`.
+ *
+ * @param now - The agent's clock, Unix seconds: the browser's may differ.
+ */
 export function verification(
   by: IEnforcedBy,
+  now: number,
   trans: TranslationBundle
 ): string {
   if (!by.verified) {
@@ -83,7 +182,16 @@ export function verification(
   }
   return by.verified_at === null
     ? trans.__('yes')
-    : clock(new Date(by.verified_at * 1000));
+    : ago(Math.max(0, now - by.verified_at), trans);
+}
+
+function ago(seconds: number, trans: TranslationBundle): string {
+  if (seconds < 60) {
+    return trans.__('%1 s ago', Math.round(seconds));
+  }
+  return seconds < 3600
+    ? trans.__('%1 min ago', Math.round(seconds / 60))
+    : trans.__('%1 h ago', Math.round(seconds / 3600));
 }
 
 /** What limits the trust in the enforcement; empty when nothing does. */
@@ -109,6 +217,31 @@ export function heading(
   );
 }
 
+/** What may help, where the server says nothing; empty when nothing is known to. */
+export function hint(state: string, trans: TranslationBundle): string {
+  switch (state) {
+    case 'no-extension':
+      return trans.__(
+        'Install jupyter-vgpu where this Jupyter server runs, and start the server again.'
+      );
+    case 'refused':
+      return trans.__('Reload this page and log in again.');
+    case 'server-unreachable':
+      return trans.__('Trying again by itself.');
+    case 'bad-answer':
+      return trans.__(
+        'This page and the server are of different versions: reload this page.'
+      );
+    default:
+      return '';
+  }
+}
+
+/** The time of day: `12:03`. */
+export function clock(time: Date): string {
+  return time.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
+}
+
 function stateName(state: string, trans: TranslationBundle): string {
   switch (state) {
     case 'no-slice':
@@ -132,8 +265,4 @@ function stateName(state: string, trans: TranslationBundle): string {
     default:
       return trans.__('No figures (%1)', state);
   }
-}
-
-function clock(time: Date): string {
-  return time.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
 }

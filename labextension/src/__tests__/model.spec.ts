@@ -104,6 +104,29 @@ describe('SliceModel', () => {
     expect(model.situation.usage).toBeNull();
   });
 
+  it('begins with the history of the server and goes on by itself', () => {
+    model.watch();
+    const at = okReading().usage!.time;
+    const history = {
+      uuid: 'GPU-1',
+      time: [at - 1, at],
+      memory_bytes: [1, 2],
+      gpu_time_fraction: [null, 0.5],
+      waiting_fraction: [null, 0]
+    };
+
+    listener().onReading({ ...okReading(), history: [history] });
+    const next = okReading({ memory_used_bytes: 3, gpu_time_fraction: 0.25 });
+    listener().onReading({ ...next, usage: { ...next.usage!, time: at + 1 } });
+
+    expect(model.history.last('GPU-1', 60)).toEqual({
+      time: [at - 1, at, at + 1],
+      memory: [1, 2, 3],
+      gpuTime: [null, 0.5, 0.25],
+      waiting: [null, 0, null]
+    });
+  });
+
   it('opens a broken stream anew, after ever longer waits', () => {
     model.watch();
 

@@ -1,4 +1,4 @@
-import { IDeviceUsage, IReading } from '../wire';
+import { IDeviceUsage, INotebook, IReading } from '../wire';
 
 const GIB = 2 ** 30;
 
@@ -17,6 +17,8 @@ export function okReading(device: Partial<IDeviceUsage> = {}): IReading {
           name: 'Simulated A100',
           simulated: true,
           memory_limit_bytes: 20 * GIB,
+          share: 0.25,
+          ceiling: 1,
           total_bytes: 80 * GIB
         }
       ]
@@ -40,20 +42,47 @@ export function okReading(device: Partial<IDeviceUsage> = {}): IReading {
           pid: 4711,
           name: 'python3',
           devices: [{ uuid: 'GPU-1', memory_bytes: 4 * GIB, launches: 1200 }]
+        },
+        {
+          pid: 4800,
+          name: 'train',
+          devices: [{ uuid: 'GPU-1', memory_bytes: GIB / 2, launches: 34 }]
         }
       ],
       enforced_by: {
         backend: 'intercept',
         level: 'cooperative',
         verified: true,
-        verified_at: 1_800_000_000,
+        verified_at: 1_799_999_999,
         isolated: false,
         note: 'demo, not isolated'
       }
-    }
+    },
+    notebooks: [notebook()]
+  };
+}
+
+/** A notebook that holds 4 GiB. */
+export function notebook(change: Partial<INotebook> = {}): INotebook {
+  return {
+    kernel_id: 'k1',
+    kernel_name: 'python3',
+    execution_state: 'busy',
+    path: 'course/one.ipynb',
+    kind: 'notebook',
+    pids: [4711],
+    devices: [{ uuid: 'GPU-1', memory_bytes: 4 * GIB, launches: 1200 }],
+    ...change
   };
 }
 
 export function emptyReading(state: string, message = ''): IReading {
-  return { state, message, since_at: 1_800_000_000, slice: null, usage: null };
+  return {
+    state,
+    message,
+    since_at: 1_800_000_000,
+    slice: null,
+    usage: null,
+    notebooks: []
+  };
 }

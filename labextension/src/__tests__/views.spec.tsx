@@ -6,15 +6,25 @@ import { IListener, openStream } from '../api';
 import { SliceModel } from '../model';
 import { SlicePanel } from '../panel';
 import { SliceStatus } from '../status';
-import { emptyReading, okReading } from './readings';
+import { IActions } from '../actions';
+import { PanelOptions } from '../options';
+import { emptyReading, notebook, okReading } from './readings';
 
 jest.mock('../api');
+// Draws on a canvas, which jsdom does not have; the browser tests see it.
+jest.mock('../plot', () => ({
+  Plot: class {
+    update = jest.fn();
+    dispose = jest.fn();
+  }
+}));
 
 const GIB = 2 ** 30;
 const trans = nullTranslator.load('jupyter_vgpu');
 const open = jest.mocked(openStream);
 
 let model: SliceModel;
+let options: PanelOptions;
 let isStreaming = false;
 
 function listener(): IListener {
@@ -40,6 +50,7 @@ beforeEach(() => {
     };
   });
   model = new SliceModel();
+  options = new PanelOptions();
 });
 
 afterEach(() => {
@@ -48,9 +59,11 @@ afterEach(() => {
 
 describe('SlicePanel', () => {
   let panel: SlicePanel;
+  let actions: jest.Mocked<IActions>;
 
   beforeEach(async () => {
-    panel = new SlicePanel(model, trans);
+    actions = { interrupt: jest.fn(), restart: jest.fn() };
+    panel = new SlicePanel(model, options, actions, trans);
     Widget.attach(panel, document.body);
     await drawn(panel);
   });
@@ -76,8 +89,12 @@ describe('SlicePanel', () => {
     expect(figure('enforced-by')).toBe('intercept');
     expect(figure('trust-level')).toBe('cooperative');
     expect(figure('note')).toBe('demo, not isolated');
-    expect(panel.node.querySelector('tbody')?.textContent).toBe(
-      'python3 47114.0 GiB1,200'
+    expect(figure('verified')).toBe('1 s ago');
+    expect(panel.node.querySelector('[data-notebook]')?.textContent).toContain(
+      'one.ipynb4.0 GiB'
+    );
+    expect(panel.node.querySelector('[data-process]')?.textContent).toBe(
+      'train process 4800512.0 MiB'
     );
   });
 
@@ -88,6 +105,96 @@ describe('SlicePanel', () => {
     const meter = panel.node.querySelector('[role="meter"]');
     expect(meter?.getAttribute('aria-valuenow')).toBe('25');
     expect(meter?.getAttribute('aria-valuetext')).toBe('5.0 GiB of 20.0 GiB');
+  });
+
+  it('gives each holder its part of the meter', async () => {
+    listener().onReading(okReading());
+    await drawn(panel);
+
+    const parts = [...panel.node.querySelectorAll<HTMLElement>('[data-part]')];
+    expect(
+      parts.map(part => [part.dataset.part, part.style.width, part.title])
+    ).toEqual([
+      ['k1', '20%', 'one.ipynb: 4.0 GiB'],
+      ['other', '2.5%', 'Other processes: 512.0 MiB'],
+      ['overhead', '2.5%', 'Overhead: 512.0 MiB']
+    ]);
+  });
+
+  it('draws GPU time only where it is measured', async () => {
+    listener().onReading(okReading());
+    await drawn(panel);
+    expect(figure('gpu-time')).toBeUndefined();
+
+    const timed = okReading({ gpu_time_fraction: 0.43, waiting_fraction: 0.1 });
+    const { usage } = timed;
+    listener().onReading({
+      ...timed,
+      usage: { ...usage!, time: usage!.time + 1 }
+    });
+    await drawn(panel);
+
+    expect(figure('gpu-time')).toBe('43 %');
+    expect(figure('waiting')).toBe('10 %');
+    expect(figure('share')).toBe('25 %');
+    expect(figure('ceiling')).toBe('100 %');
+    const chart = panel.node.querySelector('[role="img"]');
+    expect(chart?.getAttribute('aria-label')).toBe(
+      'GPU time over the last 5 min: 43 % now, 43 % on average; share 25 %, ceiling 100 %; 10 % waiting now'
+    );
+  });
+
+  it('reaches back as far as is chosen', async () => {
+    listener().onReading(okReading());
+    await drawn(panel);
+    options.set({ historyMinutes: 60 });
+    await drawn(panel);
+
+    expect(panel.node.querySelector('select')?.value).toBe('60');
+    expect(
+      panel.node.querySelector('[role="img"]')?.getAttribute('aria-label')
+    ).toContain('over the last 60 min');
+  });
+
+  it('interrupts what is busy, and restarts', async () => {
+    listener().onReading(okReading());
+    await drawn(panel);
+    const [interrupt, restart] = [
+      ...panel.node.querySelectorAll<HTMLButtonElement>('button')
+    ];
+    interrupt.click();
+    restart.click();
+
+    expect(interrupt.getAttribute('aria-label')).toBe('Interrupt one.ipynb');
+    expect(actions.interrupt).toHaveBeenCalledWith(notebook());
+    expect(actions.restart).toHaveBeenCalledWith(notebook());
+  });
+
+  it('interrupts nothing that is idle', async () => {
+    listener().onReading({
+      ...okReading(),
+      notebooks: [notebook({ execution_state: 'idle' })]
+    });
+    await drawn(panel);
+    panel.node.querySelector('button')?.click();
+
+    expect(actions.interrupt).not.toHaveBeenCalled();
+  });
+
+  it('shows what the agent noticed, newest first', async () => {
+    listener().onReading({
+      ...okReading(),
+      events: [
+        { at: 1_800_000_000, kind: 'usage', message: 'First.' },
+        { at: 1_800_000_060, kind: 'bypass', message: 'Second.' }
+      ]
+    });
+    await drawn(panel);
+
+    const told = [...panel.node.querySelectorAll('.jp-VGPUPanel-events li')];
+    expect(
+      told.map(item => item.textContent?.split(/\d\d? ?[AP]?M? /).pop())
+    ).toEqual(['Second.', 'First.']);
   });
 
   it('follows the figures', async () => {
@@ -112,6 +219,8 @@ describe('SlicePanel', () => {
 
     const live = panel.node.querySelector('[aria-live="polite"]');
     expect(live?.textContent).toContain('512.0 MiB left');
+    expect(live?.textContent).toContain('one.ipynb holds most');
+    expect(live?.textContent).toContain('%vgpu free');
   });
 
   it('says why there are no figures, and shows none', async () => {
@@ -150,7 +259,7 @@ describe('SliceStatus', () => {
 
   beforeEach(async () => {
     opened.mockReset();
-    status = new SliceStatus(model, opened, trans);
+    status = new SliceStatus(model, options, opened, trans);
     Widget.attach(status, document.body);
     await drawn(status);
   });
@@ -163,7 +272,14 @@ describe('SliceStatus', () => {
     listener().onReading(okReading());
     await drawn(status);
 
-    expect(status.node.textContent).toBe('GPU: 5.0 GiB of 20.0 GiB');
+    expect(status.node.textContent).toBe('GPU: 5.0/20.0 GiB');
+  });
+
+  it('shows GPU time where it is measured', async () => {
+    listener().onReading(okReading({ gpu_time_fraction: 0.43 }));
+    await drawn(status);
+
+    expect(status.node.textContent).toBe('GPU: 5.0/20.0 GiB 43 %');
   });
 
   it('is not there without a slice', async () => {

@@ -14,6 +14,22 @@ describe('isReading', () => {
     expect(isReading({ ...okReading(), busy: 0.5 })).toBe(true);
   });
 
+  it('lets figures in that only some agents have', () => {
+    const timed = okReading({ gpu_time_fraction: 0.5, waiting_fraction: 0 });
+    const history = {
+      uuid: 'GPU-1',
+      time: [1, 2],
+      memory_bytes: [5, null],
+      gpu_time_fraction: [null, null],
+      waiting_fraction: [0.5, 0]
+    };
+    const event = { at: 1, kind: 'usage', message: 'Something.' };
+
+    expect(isReading({ ...timed, history: [history], events: [event] })).toBe(
+      true
+    );
+  });
+
   it.each([
     ['nothing', undefined],
     ['null', null],
@@ -22,6 +38,25 @@ describe('isReading', () => {
     ['figures that are said to be there and are not', emptyReading('ok')],
     ['figures where there should be none', { ...okReading(), state: 'x' }],
     ['a time that is no number', { ...okReading(), since_at: 'noon' }],
+    ['no list of notebooks', { ...okReading(), notebooks: undefined }],
+    ['a notebook without a name', { ...okReading(), notebooks: [{}] }],
+    ['a GPU time that is no number', okReading({ gpu_time_fraction: NaN })],
+    ['an event without a message', { ...okReading(), events: [{ at: 1 }] }],
+    [
+      'a history whose lists differ in length',
+      {
+        ...okReading(),
+        history: [
+          {
+            uuid: 'GPU-1',
+            time: [1, 2],
+            memory_bytes: [1],
+            gpu_time_fraction: [1, 1],
+            waiting_fraction: [1, 1]
+          }
+        ]
+      }
+    ],
     ['a negative size', okReading({ memory_used_bytes: -1 })],
     ['a size that is not a number', okReading({ memory_limit_bytes: NaN })]
   ])('keeps %s out', (_, value) => {

@@ -3,7 +3,7 @@ import { nullTranslator } from '@jupyterlab/translation';
 import * as words from '../words';
 import { ISituation } from '../tokens';
 import { IDeviceUsage } from '../wire';
-import { emptyReading, okReading } from './readings';
+import { emptyReading, notebook, okReading } from './readings';
 
 const trans = nullTranslator.load('jupyter_vgpu');
 const GIB = 2 ** 30;
@@ -13,7 +13,7 @@ function device(figures: Partial<IDeviceUsage>): IDeviceUsage {
 }
 
 function situation(state: string, since: Date | null): ISituation {
-  return { ...emptyReading(state), since };
+  return { ...emptyReading(state), since, events: [] };
 }
 
 describe('bytes', () => {
@@ -43,16 +43,49 @@ describe('fullness', () => {
 });
 
 describe('warning', () => {
+  const tight = device({ memory_used_bytes: 19 * GIB });
+
   it('says nothing while there is room', () => {
-    expect(words.warning(device({ memory_used_bytes: 17 * GIB }), trans)).toBe(
-      ''
-    );
+    const roomy = device({ memory_used_bytes: 17 * GIB });
+
+    expect(words.warning(roomy, [], 90, trans)).toBe('');
+  });
+
+  it('begins where the user wants it to', () => {
+    const roomy = device({ memory_used_bytes: 17 * GIB });
+
+    expect(words.warning(roomy, [], 80, trans)).toContain('3.0 GiB left');
   });
 
   it('says how much is left when it gets tight', () => {
-    expect(
-      words.warning(device({ memory_used_bytes: 19 * GIB }), trans)
-    ).toContain('1.0 GiB left');
+    expect(words.warning(tight, [], 90, trans)).toContain('1.0 GiB left');
+  });
+
+  it('names the notebook that holds most, and what to do', () => {
+    const small = notebook({
+      path: 'small.ipynb',
+      devices: [{ uuid: 'GPU-1', memory_bytes: 1, launches: 0 }]
+    });
+
+    const text = words.warning(tight, [small, notebook()], 90, trans);
+
+    expect(text).toContain('one.ipynb holds most: run %vgpu free there');
+  });
+});
+
+describe('short', () => {
+  it.each([
+    [5 * GIB, 20 * GIB, undefined, '5.0/20.0 GiB'],
+    [GIB / 2, 20 * GIB, 0.126, '0.5/20.0 GiB 13 %'],
+    [GIB / 4, GIB / 2, 0, '256.0/512.0 MiB 0 %']
+  ])('writes %d of %d, at %d, as %s', (used, limit, gpu, text) => {
+    const figures = {
+      memory_used_bytes: used,
+      memory_limit_bytes: limit,
+      gpu_time_fraction: gpu
+    };
+
+    expect(words.short(device(figures))).toBe(text);
   });
 });
 
@@ -76,9 +109,21 @@ describe('enforcement', () => {
   const by = okReading().usage!.enforced_by;
 
   it('never calls verified what is not', () => {
-    expect(words.verification({ ...by, verified: false }, trans)).toBe(
-      'not yet'
-    );
+    expect(
+      words.verification({ ...by, verified: false }, by.verified_at!, trans)
+    ).toBe('not yet');
+  });
+
+  it.each([
+    [0, '0 s ago'],
+    [1.4, '1 s ago'],
+    [-3, '0 s ago'],
+    [200, '3 min ago'],
+    [7300, '2 h ago']
+  ])('says that %d s ago is %s', (seconds, text) => {
+    const now = by.verified_at! + seconds;
+
+    expect(words.verification(by, now, trans)).toBe(text);
   });
 
   it('says so when nothing is isolated, also without a note', () => {

@@ -1,0 +1,162 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import { GpuTimeChart, MemoryChart } from './chart';
+import { Figure } from './figure';
+import { SliceHistory } from './history';
+import { othersThan, partClass } from './notebooks';
+import { HISTORY_MINUTES, PanelOptions } from './options';
+import { IDeviceUsage, INotebook, ISliceDevice, IUsage } from './wire';
+import * as words from './words';
+
+interface IDeviceProps {
+  readonly device: IDeviceUsage;
+  readonly notebooks: readonly INotebook[];
+  readonly usage: IUsage;
+  readonly options: PanelOptions;
+  readonly trans: TranslationBundle;
+}
+
+/** One device of the slice: its memory, its time, and both over time. */
+export function DeviceSection(
+  props: IDeviceProps & {
+    granted: ISliceDevice | undefined;
+    history: SliceHistory;
+  }
+): React.JSX.Element {
+  const { device, granted, history, options, trans } = props;
+  const seconds = options.value.historyMinutes * 60;
+  const line = history.last(device.uuid, seconds);
+  const isTimed = device.gpu_time_fraction !== undefined;
+  return (
+    <section className="jp-VGPUPanel-section" data-device={device.uuid}>
+      <h3>{device.name}</h3>
+      {granted?.simulated && (
+        <p className="jp-VGPUPanel-dim">
+          {trans.__('Simulated board, not a real GPU')}
+        </p>
+      )}
+      <div className="jp-VGPUPanel-row">
+        <span>{trans.__('Memory')}</span>
+        <span data-figure="memory">{words.memory(device, trans)}</span>
+      </div>
+      <Meter {...props} />
+      <dl>
+        {device.memory_overhead_bytes > 0 && (
+          <Figure name={trans.__('Overhead')} figure="overhead">
+            {words.bytes(device.memory_overhead_bytes)}
+          </Figure>
+        )}
+        <Figure name={trans.__('Launches')} figure="launches">
+          {words.count(device.launches)}
+        </Figure>
+        <Figure name={trans.__('Launches a second')} figure="launch-rate">
+          {words.rate(device.launches_per_second)}
+        </Figure>
+      </dl>
+      <Range options={options} device={device} trans={trans} />
+      {granted && isTimed && (
+        <>
+          <h4>{trans.__('GPU time')}</h4>
+          <GpuTimeChart
+            device={device}
+            granted={granted}
+            line={line}
+            seconds={seconds}
+            trans={trans}
+          />
+        </>
+      )}
+      <h4>{trans.__('Memory')}</h4>
+      <MemoryChart
+        device={device}
+        line={line}
+        seconds={seconds}
+        trans={trans}
+      />
+    </section>
+  );
+}
+
+/** Memory against its limit, in parts: each notebook, other processes, overhead. */
+function Meter(props: IDeviceProps): React.JSX.Element {
+  const { device, notebooks, usage, options, trans } = props;
+  const limit = device.memory_limit_bytes;
+  const percent = Math.round(words.fullness(device) * 100);
+  const isTight = words.isTight(device, options.value.warnAtPercent);
+  const others = othersThan(usage, notebooks).reduce(
+    (sum, process) => sum + words.held(process, device.uuid).memory,
+    0
+  );
+  const parts = [
+    ...notebooks.map((notebook, index) => ({
+      key: notebook.kernel_id,
+      name: words.notebookName(notebook, trans),
+      className: partClass(index),
+      amount: words.held(notebook, device.uuid).memory
+    })),
+    {
+      key: 'other',
+      name: trans.__('Other processes'),
+      className: 'jp-mod-other',
+      amount: others
+    },
+    {
+      key: 'overhead',
+      name: trans.__('Overhead'),
+      className: 'jp-mod-overhead',
+      amount: device.memory_overhead_bytes
+    }
+  ].filter(part => part.amount > 0);
+  return (
+    <div
+      className={`jp-VGPUMeter${isTight ? ' jp-mod-warning' : ''}`}
+      role="meter"
+      aria-label={trans.__('Memory')}
+      aria-valuemin={0}
+      aria-valuemax={100}
+      aria-valuenow={percent}
+      aria-valuetext={words.memory(device, trans)}
+    >
+      {parts.map(part => (
+        <div
+          key={part.key}
+          className={`jp-VGPUMeter-part ${part.className}`}
+          data-part={part.key}
+          style={{ width: `${limit > 0 ? (100 * part.amount) / limit : 0}%` }}
+          title={`${part.name}: ${words.bytes(part.amount)}`}
+        />
+      ))}
+    </div>
+  );
+}
+
+function Range(props: {
+  options: PanelOptions;
+  device: IDeviceUsage;
+  trans: TranslationBundle;
+}): React.JSX.Element {
+  const { options, device, trans } = props;
+  const chosen = options.value.historyMinutes;
+  const offered = [...new Set([...HISTORY_MINUTES, chosen])].sort(
+    (a, b) => a - b
+  );
+  return (
+    <label className="jp-VGPUPanel-row jp-VGPUPanel-range">
+      <span>{trans.__('History')}</span>
+      <select
+        aria-label={trans.__('History of %1', device.name)}
+        value={chosen}
+        onChange={event =>
+          options.set({ historyMinutes: Number(event.target.value) })
+        }
+      >
+        {offered.map(minutes => (
+          <option key={minutes} value={minutes}>
+            {words.duration(minutes * 60, trans)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}

@@ -1,0 +1,34 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import * as React from 'react';
+
+import { ISituation } from './tokens';
+import * as words from './words';
+
+/** What a screen reader is told when it changes: states and warnings. */
+export function Notices(props: {
+  situation: ISituation;
+  warnAtPercent: number;
+  trans: TranslationBundle;
+}): React.JSX.Element {
+  const { situation, warnAtPercent, trans } = props;
+  const { state, message, usage, notebooks } = situation;
+  const warnings = (usage?.devices ?? [])
+    .map(device => words.warning(device, notebooks, warnAtPercent, trans))
+    .filter(text => text !== '');
+  const help = message || words.hint(state, trans);
+  return (
+    <div role="status" aria-live="polite">
+      {state !== 'ok' && (
+        <div className="jp-VGPUPanel-notice" data-state={state}>
+          <strong>{words.heading(situation, trans)}</strong>
+          {help && <p>{help}</p>}
+        </div>
+      )}
+      {warnings.map((text, index) => (
+        <div key={index} className="jp-VGPUPanel-notice jp-mod-warning">
+          {text}
+        </div>
+      ))}
+    </div>
+  );
+}
