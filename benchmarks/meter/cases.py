@@ -48,8 +48,8 @@ def shape_cases() -> list[Case]:
         for name, command, target in (
             ("mixed functions, 100 us", ("work", "mixed", "100"), 0.02),
             ("graphs of 20 x 20 us", ("work", "graph", "20"), 0.03),
-            ("16 streams", ("work", "streams", "50", "16"), 0.05),
-            ("100 streams", ("work", "streams", "50", "100"), 0.05),
+            ("16 streams", ("work", "streams", "20", "16"), 0.05),
+            ("100 streams", ("work", "streams", "20", "100"), 0.05),
             ("captures in between, legacy stream", ("work", "capture", "20"), 0.02),
             ("waiting for each launch, 500 us", ("work", "sync", "500"), 0.02),
         )

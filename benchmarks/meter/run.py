@@ -182,8 +182,8 @@ def main() -> int:
     parser.add_argument(
         "--only", choices=sorted(cases.ALL), action="append", help="one group of cases; may be repeated"
     )
-    parser.add_argument("--match", default="", help="cases whose name has this in it")
-    parser.add_argument("--tenants", type=int, help="cases of so many tenants")
+    parser.add_argument("--match", action="append", help="cases whose name begins like this; may be repeated")
+    parser.add_argument("--tenants", type=int, action="append", help="cases of so many tenants; may be repeated")
     parser.add_argument("--seconds", type=float, default=1.5, help="of work measured in each case (default 1.5)")
     parser.add_argument(
         "--budget", type=float, default=540, help="seconds after which no further case is begun (default 540)"
@@ -204,8 +204,8 @@ def main() -> int:
     wanted = [
         case
         for case in wanted
-        if options.match in case.name
-        and options.tenants in (None, case.tenants)
+        if (options.match is None or case.name.startswith(tuple(options.match)))
+        and (options.tenants is None or case.tenants in options.tenants)
         and (case.name, case.tenants, case.neighbours) not in done
     ]
     with tempfile.TemporaryDirectory() as scratch, agent() as hub:

@@ -5,7 +5,7 @@
 //     sync    the same, waiting for every launch
 //     mixed   three functions of 1/4, 1 and 2 times LAUNCH_US in turn
 //     graph   graphs of 20 launches
-//     streams small launches on STREAMS streams at once
+//     streams launches on STREAMS streams at once
 //     burst   one launch every 2 ms, waited for
 //     capture burn on the legacy stream, a graph captured in each mode now and then
 //
@@ -52,7 +52,8 @@ static float *out;
 static std::vector<cudaStream_t> streams;
 static cudaGraphExec_t graph;
 static int iterations;
-static int blocks = 132 * 8;
+// Each launch fills the GPU, so that what a launch takes does not depend on what else overlaps it.
+static const int blocks = 132 * 8;
 
 static void launch(int variant, int how_many_iterations, cudaStream_t stream) {
   switch (variant) {
@@ -144,7 +145,6 @@ int main(int argc, char **argv) {
   const int stream_count = argc > 3 ? atoi(argv[3]) : 1;
   if (iterations < 1) iterations = 1;
   MUST(cudaMalloc(&out, 1024));
-  if (mode == "streams") blocks = 132 * 8 / 16;
   for (int i = 0; i < stream_count; i++) {
     cudaStream_t stream = 0;
     if (mode != "capture") MUST(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));

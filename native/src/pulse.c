@@ -131,7 +131,7 @@ static void start_thread(jvgpu_pulse_t *pulse, CUcontext ctx)
   }
 }
 
-double jvgpu_pulse_on_fraction(jvgpu_pulse_t *pulse, CUcontext ctx, uint32_t contenders)
+jvgpu_turns_t jvgpu_pulse_turns(jvgpu_pulse_t *pulse, CUcontext ctx, uint32_t contenders)
 {
   const uint64_t now = now_ns();
   if (pulse->started == 0) {
@@ -143,7 +143,8 @@ double jvgpu_pulse_on_fraction(jvgpu_pulse_t *pulse, CUcontext ctx, uint32_t con
     syscall(SYS_futex, &pulse->asked, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
   }
   if (__atomic_load_n(&pulse->answers, __ATOMIC_ACQUIRE) == 0) {
-    return SWITCHING_LEAVES / contenders;
+    return (jvgpu_turns_t){.on_fraction = contenders > 1 ? SWITCHING_LEAVES / contenders : 1.0};
   }
-  return (double)__atomic_load_n(&pulse->fraction_ppm, __ATOMIC_RELAXED) / 1e6;
+  return (jvgpu_turns_t){.on_fraction = (double)__atomic_load_n(&pulse->fraction_ppm, __ATOMIC_RELAXED) / 1e6,
+                         .is_measured = true};
 }

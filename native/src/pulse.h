@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "cuda_abi.h"
+#include "shapes.h"
 
 typedef struct jvgpu_pulse_s {
   uint32_t  started;      // the thread was made, or could not be
@@ -22,9 +23,9 @@ typedef struct jvgpu_pulse_s {
   CUcontext ctx;
 } jvgpu_pulse_t;
 
-// returns: the latest fraction, 0..1; before there is one, an even split among `contenders` less what
-// switching costs. Asks for a session if the last is older than a second.
-// pre: contenders >= 2; the sampler's lock is held.
-double jvgpu_pulse_on_fraction(jvgpu_pulse_t *pulse, CUcontext ctx, uint32_t contenders);
+// returns: the latest fraction; before there is one, an even split among `contenders` less what
+// switching costs, as an assumption. Asks for a session if the last is older than a second.
+// pre: the sampler's lock is held.
+jvgpu_turns_t jvgpu_pulse_turns(jvgpu_pulse_t *pulse, CUcontext ctx, uint32_t contenders);
 
 #endif

@@ -5,8 +5,18 @@
 #define MOST_PROBES 16u
 // Samples that weigh in a mean: later ones push out earlier ones, since arguments change durations.
 #define MEMORY 32u
-// So many samples in a row that look cut are no accident: the work itself has become longer.
-#define CUT_IN_A_ROW 12u
+// So many samples in a row that do not fit are no accident: the work itself has changed.
+#define ODD_IN_A_ROW 12u
+
+// What a sample should last: the events' own cost, some 2 µs at worst, is then below one per cent.
+#define RUN_NS 250000.0
+#define MOST_RUN 16u
+
+// Beyond this above what is expected a sample was cut: a switch alone costs 200 µs.
+#define CUT_NS 100000.0
+#define CUT_PART 0.1
+// Of the GPU so much of the time is as good as all of it.
+#define NOT_CONTENDED 0.97
 
 jvgpu_shape_t *jvgpu_shapes_find(jvgpu_shapes_t *shapes, uint64_t key)
 {
@@ -23,59 +33,96 @@ jvgpu_shape_t *jvgpu_shapes_find(jvgpu_shapes_t *shapes, uint64_t key)
   return &shapes->rest;
 }
 
-static void start_over(jvgpu_shape_t *shape, double sample_ns)
+uint32_t jvgpu_shape_run(const jvgpu_shape_t *shape)
 {
-  shape->mean_ns = sample_ns;
-  shape->lowest_ns = sample_ns;
-  shape->samples = 1;
-  shape->cut = 0;
+  if (shape->samples == 0 || shape->singly != 0 || shape->mean_ns * 2 > RUN_NS) {
+    return 1;
+  }
+  const double launches = RUN_NS / (shape->mean_ns + 1);
+  return launches > MOST_RUN ? MOST_RUN : (uint32_t)launches;
 }
 
-static void take_in(jvgpu_shape_t *shape, double sample_ns)
+static double margin_of(double expected_ns)
+{
+  return CUT_NS + CUT_PART * expected_ns;
+}
+
+bool jvgpu_shape_needs_turns(const jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches)
+{
+  const double expected_ns = shape->mean_ns * launches;
+  return elapsed_ns > JVGPU_TURN_NS &&
+         (shape->samples == 0 || shape->by_turns != 0 ||
+          (elapsed_ns > expected_ns + margin_of(expected_ns) && expected_ns > JVGPU_TURN_NS / 2));
+}
+
+static void start_over(jvgpu_shape_t *shape, double launch_ns, bool by_turns)
+{
+  shape->mean_ns = launch_ns;
+  shape->samples = 1;
+  shape->odd = 0;
+  shape->by_turns = by_turns;
+}
+
+static void take_in(jvgpu_shape_t *shape, double launch_ns)
 {
   shape->samples += shape->samples < MEMORY;
-  shape->mean_ns += (sample_ns - shape->mean_ns) / shape->samples;
-  shape->lowest_ns = sample_ns < shape->lowest_ns ? sample_ns : shape->lowest_ns;
-  shape->cut = 0;
+  shape->mean_ns += (launch_ns - shape->mean_ns) / shape->samples;
+  shape->odd = 0;
 }
 
-// Long work is cut in every sample: the time on the GPU is the elapsed time's part of turns.
-static void learn_long(jvgpu_shape_t *shape, double elapsed_ns, double on_fraction)
+// A sample longer than a turn, of work that may itself be longer than a turn.
+static void learn_by_turns(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_turns_t turns)
 {
-  const double own_ns = elapsed_ns * on_fraction;
+  const bool   contended = turns.on_fraction < NOT_CONTENDED;
+  const double own_ns = contended ? elapsed_ns * turns.on_fraction / launches : elapsed_ns / launches;
+
   if (shape->samples == 0) {
-    start_over(shape, own_ns);
-  } else {
+    start_over(shape, own_ns, contended);
+    // Assumed turns make a first guess, which the next sample replaces.
+    shape->samples = turns.is_measured;
+    return;
+  }
+  if (!turns.is_measured) {
+    return;
+  }
+  // A sample is cut a whole number of times: by its own turns it is off by as much as one.
+  const double margin_ns = margin_of(shape->mean_ns) + JVGPU_TURN_NS;
+  const bool   fits = own_ns < shape->mean_ns + margin_ns && own_ns > shape->mean_ns - margin_ns;
+  if (shape->by_turns != 0 && fits) {
     take_in(shape, own_ns);
+  } else if (shape->by_turns == 0 && fits) {
+    // A clean figure from better times says the same, and says it better.
+    shape->odd = 0;
+  } else if (++shape->odd >= ODD_IN_A_ROW) {
+    start_over(shape, own_ns, contended);
   }
-  shape->lowest_ns = elapsed_ns < shape->lowest_ns || shape->samples == 1 ? elapsed_ns : shape->lowest_ns;
 }
 
-static void learn_short(jvgpu_shape_t *shape, double elapsed_ns, bool contended)
+static void learn_clean(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches)
 {
-  const bool was_long = shape->lowest_ns > JVGPU_TURN_NS && elapsed_ns <= JVGPU_TURN_NS;
-  if (shape->samples == 0 || was_long || elapsed_ns < shape->mean_ns - JVGPU_CUT_NS) {
-    // The first, or the first clean one after cut ones were taken for clean or for long.
-    start_over(shape, elapsed_ns);
-  } else if (contended && elapsed_ns > shape->mean_ns + JVGPU_CUT_NS && shape->cut < CUT_IN_A_ROW) {
-    shape->cut += 1;
-  } else if (shape->cut >= CUT_IN_A_ROW) {
-    start_over(shape, elapsed_ns);
-  } else {
-    take_in(shape, elapsed_ns);
+  const double expected_ns = shape->mean_ns * launches;
+  const double margin_ns = margin_of(expected_ns);
+  const double launch_ns = elapsed_ns / launches;
+
+  if (shape->samples == 0 || elapsed_ns < expected_ns - margin_ns) {
+    // The first, or the first clean one after cut ones were taken for clean.
+    start_over(shape, launch_ns, false);
+  } else if (elapsed_ns <= expected_ns + margin_ns) {
+    shape->by_turns != 0 ? start_over(shape, launch_ns, false) : take_in(shape, launch_ns);
+  } else if (++shape->odd >= ODD_IN_A_ROW) {
+    start_over(shape, launch_ns, false);
   }
 }
 
-uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, double on_fraction, bool contended)
+uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_turns_t turns)
 {
   if (elapsed_ns < 0) {
     elapsed_ns = 0;
   }
-  const double lowest = shape->samples == 0 || elapsed_ns < shape->lowest_ns ? elapsed_ns : shape->lowest_ns;
-  if (contended && lowest > JVGPU_TURN_NS) {
-    learn_long(shape, elapsed_ns, on_fraction);
+  if (jvgpu_shape_needs_turns(shape, elapsed_ns, launches)) {
+    learn_by_turns(shape, elapsed_ns, launches, turns);
   } else {
-    learn_short(shape, elapsed_ns, contended);
+    learn_clean(shape, elapsed_ns, launches);
   }
   const uint64_t known_ns = (uint64_t)(shape->mean_ns + 0.5);
   __atomic_store_n(&shape->duration_ns, known_ns > 0 ? known_ns : 1, __ATOMIC_RELAXED);
@@ -85,6 +132,8 @@ uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, double on_fr
 void jvgpu_shape_forget(jvgpu_shape_t *shape)
 {
   shape->samples = 0;
-  shape->cut = 0;
+  shape->odd = 0;
+  shape->by_turns = 0;
+  shape->mean_ns = 0;
   __atomic_store_n(&shape->duration_ns, 0, __ATOMIC_RELAXED);
 }

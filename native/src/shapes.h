@@ -1,8 +1,12 @@
 // Shapes: how long a launch of one function in one shape keeps the GPU, learned from samples.
 //
 // Pure bookkeeping: no driver, no clock. A *shape* is a function with its grid, block and shared memory,
-// or a graph executable. GPU time is charged as launches are made: launches × duration. What the
-// samples are, and what they leave out, is sampler.h's affair. Zeroed memory is an empty table.
+// or a graph executable. GPU time is charged as launches are made: launches × duration. Zeroed memory
+// is an empty table.
+//
+// A sample is the time between two events round some launches of one shape. While several contexts
+// interleave, a turn lost in the middle lengthens it by a step; such samples are recognised and left
+// out. Launches longer than a turn are cut in every sample: there the elapsed time's part of turns counts.
 // source of every constant here: measured, H200, driver 580.159.04 (docs/meter.md).
 
 #ifndef JVGPU_SHAPES_H
@@ -17,11 +21,11 @@ typedef struct jvgpu_shape_s {
   uint64_t key;          // 0 = free
   uint64_t duration_ns;  // what a launch is charged; 0 = not known yet
   uint64_t uncharged;    // launches made before it was known
-  double   mean_ns;      // of the samples that were taken as clean
-  double   lowest_ns;    // the least seen
-  uint32_t samples;      // taken as clean
-  uint32_t cut;          // in a row taken as cut by lost turns
-  uint64_t reserved;
+  double   mean_ns;      // of the samples that were taken as clean, a launch
+  uint32_t samples;      // taken as clean; 0 with a mean: a first guess, to be replaced
+  uint16_t odd;          // samples in a row that did not fit
+  uint8_t  by_turns;     // the mean rests on parts of turns
+  uint8_t  singly;       // samples to take of one launch only: its runs are not queued
 } jvgpu_shape_t;
 
 typedef struct jvgpu_shapes_s {
@@ -29,10 +33,14 @@ typedef struct jvgpu_shapes_s {
   jvgpu_shape_t rest;  // every shape that found no row
 } jvgpu_shapes_t;
 
+// What is known of this context's turns when a sample is taken in.
+typedef struct jvgpu_turns_s {
+  double on_fraction;  // part of the time that the context has the GPU while it wants it, 0..1
+  bool   is_measured;  // or only assumed
+} jvgpu_turns_t;
+
 // A turn of the driver's own time-slicing gives a context this much of the GPU.
 #define JVGPU_TURN_NS 2070000.0
-// A sample that a lost turn cuts is longer by at least this.
-#define JVGPU_CUT_NS 1000000.0
 
 // Mix what makes a shape into a key that is never 0.
 static inline uint64_t jvgpu_shape_key(const void *function, uint64_t grid_xy, uint64_t grid_z_block_x, uint64_t rest)
@@ -47,12 +55,18 @@ static inline uint64_t jvgpu_shape_key(const void *function, uint64_t grid_xy, u
 // returns: the row of `key`, made if need be. threads: any.
 jvgpu_shape_t *jvgpu_shapes_find(jvgpu_shapes_t *shapes, uint64_t key);
 
-// Take in one sample: `elapsed_ns` on the GPU's own clock, overhead of the events already taken off.
-// `on_fraction` is the part of the time that this context has the GPU while it wants it, 0..1; it is
-// used for durations beyond a turn only, where no sample is clean.
-// pre: the caller holds the sampler's lock.
+// returns: how many launches a sample should span, 1..16: long enough that the events' own cost does
+// not show, short enough that few are cut.
+uint32_t jvgpu_shape_run(const jvgpu_shape_t *shape);
+
+// returns: whether taking in this sample needs to know the context's turns.
+bool jvgpu_shape_needs_turns(const jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches);
+
+// Take in one sample: `elapsed_ns` on the GPU's own clock for `launches` launches, the events' own cost
+// already taken off.
+// pre: launches >= 1; the caller holds the sampler's lock.
 // returns: nanoseconds to charge for launches that were made before the duration was known.
-uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, double on_fraction, bool contended);
+uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_turns_t turns);
 
 // Forget what is known, as when a graph executable is updated; what was charged stays charged.
 void jvgpu_shape_forget(jvgpu_shape_t *shape);

@@ -22,28 +22,43 @@ static int within(double figure, double truth, double part)
   return figure > truth * (1 - part) && figure < truth * (1 + part);
 }
 
+static const jvgpu_turns_t alone = {.on_fraction = 1.0};
+static const jvgpu_turns_t halved = {.on_fraction = ON, .is_measured = true};
+static const jvgpu_turns_t all_mine = {.on_fraction = 0.999, .is_measured = true};
+static const jvgpu_turns_t assumed = {.on_fraction = 0.4525};
+
 static void clean_samples_are_averaged(void)
 {
   jvgpu_shape_t shape = fresh();
-  jvgpu_shape_learn(&shape, 20 * US, 1, false);
-  jvgpu_shape_learn(&shape, 22 * US, 1, false);
+  jvgpu_shape_learn(&shape, 20 * US, 1, alone);
+  jvgpu_shape_learn(&shape, 22 * US, 1, alone);
   CHECK("two samples make their mean", shape.duration_ns == 21000);
+  jvgpu_shape_learn(&shape, 210 * US, 10, alone);
+  CHECK("a run counts by the launch", shape.duration_ns == 21000);
+  CHECK("short launches are sampled in runs", jvgpu_shape_run(&shape) == 11);
+  shape.singly = 1;
+  CHECK("unless the host cannot keep them queued", jvgpu_shape_run(&shape) == 1);
 }
 
 static void lost_turns_do_not_count(void)
 {
   jvgpu_shape_t shape = fresh();
   for (int i = 0; i < 40; i++) {
-    jvgpu_shape_learn(&shape, i % 4 == 3 ? 400 * US + LOST : 400 * US, 1, true);
+    jvgpu_shape_learn(&shape, i % 4 == 3 ? 400 * US + LOST : 400 * US, 1, halved);
   }
   CHECK("samples that a turn cut are left out", shape.duration_ns == 400000);
+  for (int i = 0; i < 40; i++) {
+    jvgpu_shape_learn(&shape, i % 4 == 3 ? 400 * US + 300 * US : 400 * US, 1, halved);
+  }
+  CHECK("short turns of neighbours with little to do are left out too", shape.duration_ns == 400000);
 }
 
 static void a_cut_first_sample_is_forgotten(void)
 {
   jvgpu_shape_t shape = fresh();
-  jvgpu_shape_learn(&shape, 20 * US + LOST, ON, true);
-  jvgpu_shape_learn(&shape, 20 * US, ON, true);
+  jvgpu_shape_learn(&shape, 20 * US + LOST, 1, assumed);
+  CHECK("it makes no more than a guess", shape.samples == 0 && shape.duration_ns > 0);
+  jvgpu_shape_learn(&shape, 20 * US, 1, assumed);
   CHECK("the first clean sample starts over", shape.duration_ns == 20000);
 }
 
@@ -51,50 +66,78 @@ static void just_below_a_turn_the_rare_clean_ones_decide(void)
 {
   jvgpu_shape_t shape = fresh();
   for (int i = 0; i < 60; i++) {
-    jvgpu_shape_learn(&shape, i % 13 == 5 ? 1.912 * MS : 1.912 * MS + LOST, ON, true);
+    jvgpu_shape_learn(&shape, i % 13 == 5 ? 1.912 * MS : 1.912 * MS + LOST, 1, halved);
   }
   CHECK("one clean sample in thirteen is enough", within((double)shape.duration_ns, 1.912 * MS, 0.01));
+}
+
+static void what_was_seen_alone_is_kept_beside_others(void)
+{
+  jvgpu_shape_t shape = fresh();
+  for (int i = 0; i < 5; i++) {
+    jvgpu_shape_learn(&shape, 3.437 * MS, 1, all_mine);
+  }
+  // Contention comes; for a moment nobody has measured it.
+  for (int i = 0; i < 30; i++) {
+    jvgpu_shape_learn(&shape, 3.437 * MS + (i % 3 == 0 ? 1 : 2) * LOST, 1, alone);
+  }
+  CHECK("an unmeasured neighbour does not change a known duration",
+        within((double)shape.duration_ns, 3.437 * MS, 0.001));
+  for (int i = 0; i < 300; i++) {
+    jvgpu_shape_learn(&shape, 3.437 * MS + (i % 3 == 0 ? 1 : 2) * LOST, 1, halved);
+  }
+  CHECK("nor does a measured one", within((double)shape.duration_ns, 3.437 * MS, 0.05));
 }
 
 static void beyond_a_turn_the_part_of_turns_decides(void)
 {
   jvgpu_shape_t shape = fresh();
   // 3.437 ms: cut once or twice, as one third and two thirds of the samples were.
+  jvgpu_shape_learn(&shape, 3.437 * MS + LOST, 1, assumed);
   for (int i = 0; i < 300; i++) {
-    jvgpu_shape_learn(&shape, 3.437 * MS + (i % 3 == 0 ? 1 : 2) * LOST, ON, true);
+    jvgpu_shape_learn(&shape, 3.437 * MS + (i % 3 == 0 ? 1 : 2) * LOST, 1, halved);
   }
-  CHECK("3.4 ms launches are known within a few per cent", within((double)shape.duration_ns, 3.437 * MS, 0.03));
+  CHECK("3.4 ms launches never seen alone are known within a few per cent",
+        within((double)shape.duration_ns, 3.437 * MS, 0.05));
+
+  shape = fresh();
+  for (int i = 0; i < 50; i++) {
+    jvgpu_shape_learn(&shape, 208.2 * MS, 1, halved);
+  }
+  CHECK("95 ms launches too", within((double)shape.duration_ns, 95.376 * MS, 0.02));
 }
 
 static void alone_long_launches_are_clean(void)
 {
   jvgpu_shape_t shape = fresh();
-  jvgpu_shape_learn(&shape, 95.4 * MS, 1, false);
+  jvgpu_shape_learn(&shape, 95.4 * MS, 1, all_mine);
   CHECK("alone nothing is taken off", shape.duration_ns == 95400000);
 }
 
-static void work_that_grows_is_followed(void)
+static void work_that_changes_is_followed(void)
 {
   jvgpu_shape_t shape = fresh();
   for (int i = 0; i < 10; i++) {
-    jvgpu_shape_learn(&shape, 100 * US, 1, true);
+    jvgpu_shape_learn(&shape, 100 * US, 1, alone);
   }
   for (int i = 0; i < 40; i++) {
-    jvgpu_shape_learn(&shape, 1.6 * MS, 1, true);
+    jvgpu_shape_learn(&shape, 1.6 * MS, 1, alone);
   }
   CHECK("longer work is not mistaken for lost turns for ever", within((double)shape.duration_ns, 1.6 * MS, 0.01));
+  jvgpu_shape_learn(&shape, 50 * US, 1, alone);
+  CHECK("shorter work is believed at once", shape.duration_ns == 50000);
 }
 
 static void launches_before_the_first_sample_are_charged_after_it(void)
 {
   jvgpu_shape_t shape = fresh();
   shape.uncharged = 7;
-  CHECK("seven launches of 20 us", jvgpu_shape_learn(&shape, 20 * US, 1, false) == 7 * 20000);
-  CHECK("once", jvgpu_shape_learn(&shape, 20 * US, 1, false) == 0);
+  CHECK("seven launches of 20 us", jvgpu_shape_learn(&shape, 20 * US, 1, alone) == 7 * 20000);
+  CHECK("once", jvgpu_shape_learn(&shape, 20 * US, 1, alone) == 0);
   shape.uncharged = 2;
   jvgpu_shape_forget(&shape);
   CHECK("what is forgotten has no duration", shape.duration_ns == 0);
-  CHECK("and is learned anew", jvgpu_shape_learn(&shape, 30 * US, 1, false) == 2 * 30000);
+  CHECK("and is learned anew", jvgpu_shape_learn(&shape, 30 * US, 1, alone) == 2 * 30000);
 }
 
 static void shapes_have_rows_of_their_own(void)
@@ -119,9 +162,10 @@ int main(void)
   lost_turns_do_not_count();
   a_cut_first_sample_is_forgotten();
   just_below_a_turn_the_rare_clean_ones_decide();
+  what_was_seen_alone_is_kept_beside_others();
   beyond_a_turn_the_part_of_turns_decides();
   alone_long_launches_are_clean();
-  work_that_grows_is_followed();
+  work_that_changes_is_followed();
   launches_before_the_first_sample_are_charged_after_it();
   shapes_have_rows_of_their_own();
   RESULT();

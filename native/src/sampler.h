@@ -1,0 +1,92 @@
+// Sampler: now and then, timing events round launches, and what they say taken into the shapes.
+//
+// Three kinds of sample, all of events on the launches' own stream:
+//   one launch   the first of a shape, and where the host is too slow to keep launches queued
+//   a run        several launches of one shape, long enough that the events' own cost does not show
+//   a span       launches of every shape on several streams: how far they overlap on the GPU
+// A run or span counts only if the GPU had not come to its first event when its second was recorded:
+// then everything between was queued, and no pause of the host's is in it.
+
+#ifndef JVGPU_SAMPLER_H
+#define JVGPU_SAMPLER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuda_abi.h"
+#include "lock.h"
+#include "pulse.h"
+#include "shapes.h"
+
+#define JVGPU_MOST_SAMPLES 8
+
+// The driver's functions for one kind of stream handle: legacy, or per-thread default ("_ptsz").
+typedef struct jvgpu_stream_calls_s {
+  CUresult (*record)(CUevent event, CUstream stream);
+  CUresult (*is_capturing)(CUstream stream, int *status);
+} jvgpu_stream_calls_t;
+
+typedef enum jvgpu_sample_state_e {
+  JVGPU_SAMPLE_FREE = 0,
+  JVGPU_SAMPLE_OPEN,
+  JVGPU_SAMPLE_PENDING
+} jvgpu_sample_state_t;
+
+typedef struct jvgpu_sample_s {
+  jvgpu_sample_state_t state;
+  CUevent              begun;
+  CUevent              ended;
+  jvgpu_shape_t       *shape;       // NULL = a span
+  uint32_t             launches;    // between the events
+  double               host_ns;     // one launch: from the first event's record to the launch's return
+  double               charged_ns;  // span: what was charged meanwhile, had nothing overlapped
+  bool                 was_queued;  // the GPU had not come to the first event when the second was recorded
+} jvgpu_sample_t;
+
+// A run or a span that is still open; a later launch on its stream closes it.
+typedef struct jvgpu_open_s {
+  int      sample;  // index, -1 = none
+  CUstream stream;
+  uint32_t launches;  // the sampler's count when it was opened
+  uint32_t wanted;
+  uint64_t busy_ns;
+} jvgpu_open_t;
+
+typedef struct jvgpu_sampler_s {
+  jvgpu_lock_t   lock;
+  CUcontext      ctx;  // the events are this context's
+  bool           failed;
+  jvgpu_sample_t samples[JVGPU_MOST_SAMPLES];
+  jvgpu_open_t   run;
+  jvgpu_open_t   span;
+  uint32_t       launches;      // made, not exact between threads
+  uint64_t       streams_seen;  // as bits of a hash, since the last look
+  uint32_t       streams;       // how many that were
+  double         overlap;       // GPU time of all launches together as part of their durations' sum
+  uint64_t       overlap_ppm;   // the same, for the launch path; 1000000 = one after the other
+  jvgpu_pulse_t  pulse;
+} jvgpu_sampler_t;
+
+void jvgpu_sampler_start(jvgpu_sampler_t *sampler);
+
+// Take in what is finished, then open a sample before a launch of `shape`. `contenders` as in the control page.
+// returns: the index of a sample of this one launch, to be ended after it; -1 when there is none to
+// end. *late_ns: to charge for launches made before their duration was known.
+// pre: no capture is alive.
+int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream,
+                       const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns, uint64_t *late_ns);
+void jvgpu_sampler_end(jvgpu_sampler_t *sampler, int sample, CUstream stream, const jvgpu_stream_calls_t *calls,
+                       CUresult result);
+
+// A launch is about to be made while a run or a span is open: it goes on, ends here, or is spoiled.
+// `quiet`: a capture is alive, nothing may be recorded or asked.
+void jvgpu_sampler_step(jvgpu_sampler_t *sampler, const jvgpu_shape_t *shape, CUstream stream,
+                        const jvgpu_stream_calls_t *calls, uint64_t busy_ns, bool quiet);
+
+static inline bool jvgpu_sampler_is_open(const jvgpu_sampler_t *sampler)
+{
+  return __atomic_load_n(&sampler->run.sample, __ATOMIC_RELAXED) >= 0 ||
+         __atomic_load_n(&sampler->span.sample, __ATOMIC_RELAXED) >= 0;
+}
+
+#endif
