@@ -15,6 +15,7 @@ from pathlib import Path
 
 from jupyter_vgpu.agent.hub_api import serve_hubs
 from jupyter_vgpu.agent.node import find_devices, refuse_inside_slice, simulated_board
+from jupyter_vgpu.agent.oversight import AuditRules, OnBypass
 from jupyter_vgpu.agent.runtime import RuntimeDir
 from jupyter_vgpu.agent.service import Agent
 from jupyter_vgpu.agent.user_api import serve_users
@@ -36,12 +37,14 @@ class ServeOptions:
             directory.
         simulate: Board to simulate, as `"2xa100-80"`; `None` = the NVIDIA driver's devices.
         hub_user: Host user that the hub runs as; `None` = the agent's own.
+        on_bypass: What happens to a process of a slice that uses the device without the library.
     """
 
     runtime_dir: Path = SYSTEM_RUNTIME_DIR
     state_dir: Path | None = None
     simulate: str | None = None
     hub_user: str | None = None
+    on_bypass: OnBypass = "report"
 
     @property
     def state_path(self) -> Path:
@@ -96,7 +99,9 @@ def serve(options: ServeOptions) -> None:
         state_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         simulated = stack.enter_context(simulated_board(options.simulate, runtime.path / "board.sim"))
         found = find_devices(simulated)
-        asyncio.run(_serve(Agent(found.devices, runtime, state_path, found.simulated_state), hub_uid))
+        rules = AuditRules(on_bypass=options.on_bypass)
+        agent = Agent(found.devices, runtime, state_path, found.simulated_state, found.nvml, rules)
+        asyncio.run(_serve(agent, hub_uid))
 
 
 async def _serve(agent: Agent, hub_uid: int | None) -> None:

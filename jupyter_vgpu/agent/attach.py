@@ -13,21 +13,19 @@ import errno
 import logging
 import os
 import socket
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 from jupyter_vgpu import pages
 from jupyter_vgpu.agent import peers
+from jupyter_vgpu.agent.events import Throttle
 
 log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 2.0
 MOST_PENDING_PER_USER = 512
 _ACCEPTS_PER_TURN = 64
-_OFFENCE_SECONDS = 60.0
-_MOST_OFFENDERS = 4096
 
 
 @dataclass(frozen=True)
@@ -58,20 +56,13 @@ class OffenceLog:
 
     def __init__(self) -> None:
         """Start with nobody."""
-        self._last: dict[int, float] = {}
-        self._silenced: dict[int, int] = {}
+        self._throttle = Throttle()
 
     def note(self, peer: peers.Peer, what: str) -> None:
         """Log that `peer` did `what`, unless its user had a line within the last minute."""
-        now = time.monotonic()
-        if now - self._last.get(peer.uid, -_OFFENCE_SECONDS) < _OFFENCE_SECONDS:
-            self._silenced[peer.uid] = self._silenced.get(peer.uid, 0) + 1
-            return
-        if len(self._last) >= _MOST_OFFENDERS:
-            self._last.clear()
-        self._last[peer.uid] = now
-        before = self._silenced.pop(peer.uid, 0)
-        log.warning("attach: uid %d, process %d: %s (%d earlier ones not logged)", peer.uid, peer.pid, what, before)
+        before = self._throttle.passes(peer.uid)
+        if before is not None:
+            log.warning("attach: uid %d, process %d: %s (%d earlier ones not logged)", peer.uid, peer.pid, what, before)
 
 
 @dataclass(frozen=True)

@@ -86,9 +86,18 @@ class _Claim(_HubHandler):
 
 class _ClaimUsage(_HubHandler):
     def get(self, claim_id: str) -> None:
-        tenant = self.agent.tenant(claim_id)
-        isolated = self.agent.is_isolated_from(tenant.claim)
-        self.send(views.usage_view(tenant, self.agent.book, isolated, time.time()))
+        self.send(views.usage_view(self.agent.tenant(claim_id), self.agent, time.time()))
+
+
+class _ClaimEvents(_HubHandler):
+    def get(self, claim_id: str) -> None:
+        claim = self.agent.book.get(claim_id)
+        self.send({"events": views.event_views(self.agent.events.of(claim.claim_id))})
+
+
+class _Events(_HubHandler):
+    def get(self) -> None:
+        self.send({"events": views.event_views(self.agent.events.all())})
 
 
 class _Metrics(_HubHandler):
@@ -108,6 +117,8 @@ def serve_hubs(agent: Agent, listener: socket.socket, hub_token: str) -> HTTPSer
         (r"/v1/claims", _Claims, given),
         (r"/v1/claims/([0-9A-Za-z-]{1,64})", _Claim, given),
         (r"/v1/claims/([0-9A-Za-z-]{1,64})/usage", _ClaimUsage, given),
+        (r"/v1/claims/([0-9A-Za-z-]{1,64})/events", _ClaimEvents, given),
+        (r"/v1/events", _Events, given),
         (r"/metrics", _Metrics, given),
     ]
     return make_server(rules, listener)

@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from jupyter_vgpu.agent.events import KINDS
 from jupyter_vgpu.agent.figures import NS
 from jupyter_vgpu.agent.service import Agent
 from jupyter_vgpu.units import PPM
@@ -24,6 +25,7 @@ class _AgentCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from self._devices()
         yield from self._claims()
+        yield from self._events()
 
     def _devices(self) -> Iterable[Metric]:
         of_device = ["uuid"]
@@ -44,6 +46,9 @@ class _AgentCollector(Collector):
         of_claim = ["claim", "tenant", "hub", "uuid"]
         limit = GaugeMetricFamily("jupyter_vgpu_claim_memory_limit_bytes", "Memory limit.", labels=of_claim)
         used = GaugeMetricFamily("jupyter_vgpu_claim_memory_used_bytes", "Memory in use.", labels=of_claim)
+        overhead = GaugeMetricFamily(
+            "jupyter_vgpu_claim_memory_overhead_bytes", "Of the memory in use, what no call shows.", labels=of_claim
+        )
         launches = CounterMetricFamily("jupyter_vgpu_claim_launches", "Launches.", labels=of_claim)
         gpu_time = CounterMetricFamily("jupyter_vgpu_claim_gpu_time_seconds", "GPU time had.", labels=of_claim)
         waited = CounterMetricFamily(
@@ -63,6 +68,7 @@ class _AgentCollector(Collector):
             for index, grant in enumerate(claim.grants):
                 limit.add_metric([*who, grant.uuid], grant.memory_bytes)
                 used.add_metric([*who, grant.uuid], tenant.memory_bytes(index))
+                overhead.add_metric([*who, grant.uuid], tenant.overhead_bytes(index))
                 totals = tenant.totals(index)
                 launches.add_metric([*who, grant.uuid], totals.launches)
                 gpu_time.add_metric([*who, grant.uuid], totals.busy_ns / NS)
@@ -70,7 +76,20 @@ class _AgentCollector(Collector):
             processes.add_metric(who, len(tenant.processes))
             seen = tenant.verification
             verified.add_metric([*who, claim.backend], float(seen is not None and seen.enforcement.is_verified))
-        yield from (limit, used, launches, gpu_time, waited, processes, verified)
+        yield from (limit, used, overhead, launches, gpu_time, waited, processes, verified)
+
+    def _events(self) -> Iterable[Metric]:
+        events = self._agent.events
+        noted = CounterMetricFamily("jupyter_vgpu_events", "What the audit noted, by kind.", labels=["kind"])
+        for kind in KINDS:
+            noted.add_metric([kind], events.counts[kind])
+        of_claims = CounterMetricFamily(
+            "jupyter_vgpu_claim_events", "What the audit noted of a claim.", labels=["claim", "tenant", "hub", "kind"]
+        )
+        for claim in self._agent.book.claims:
+            for kind, count in events.counts_of(claim.claim_id).items():
+                of_claims.add_metric([claim.claim_id, claim.tenant, claim.hub, kind], count)
+        yield from (noted, of_claims)
 
 
 def render(agent: Agent) -> bytes:

@@ -24,10 +24,12 @@ class NodeDevices:
     Attributes:
         devices: At least one.
         simulated_state: State file of the simulated board; `None` on a real driver.
+        nvml: Where they were found.
     """
 
     devices: list[Device]
     simulated_state: Path | None
+    nvml: Nvml
 
 
 def refuse_inside_slice() -> None:
@@ -78,4 +80,5 @@ def find_devices(simulated_state: Path | None) -> NodeDevices:
         NoDriverError: None answers; the message offers the simulation.
     """
     library = None if simulated_state is None else present(SIMULATED_NVML)
-    return NodeDevices(read_devices(Nvml(library)), simulated_state)
+    nvml = Nvml(library)
+    return NodeDevices(read_devices(nvml), simulated_state, nvml)

@@ -24,6 +24,9 @@ from jupyter_vgpu.agent import peers, store
 from jupyter_vgpu.agent.attach import Answer, AttachServer
 from jupyter_vgpu.agent.claims import ClaimBook
 from jupyter_vgpu.agent.contenders import Contenders, Place
+from jupyter_vgpu.agent.events import EventLog
+from jupyter_vgpu.agent.origin import Claimant
+from jupyter_vgpu.agent.oversight import AuditRules, Oversight
 from jupyter_vgpu.agent.runtime import RuntimeDir
 from jupyter_vgpu.agent.tenant import Tenant, Verification
 from jupyter_vgpu.agent.watch import DeathWatch, Looker
@@ -31,6 +34,7 @@ from jupyter_vgpu.backends import BACKENDS, Enforcement, Node
 from jupyter_vgpu.client import AgentInfo
 from jupyter_vgpu.errors import NotAuthorizedError, UnknownClaimError
 from jupyter_vgpu.model import Claim, ClaimRequest, Device, Edits, Grant
+from jupyter_vgpu.nvml import Nvml
 from jupyter_vgpu.placement import Room
 
 log = logging.getLogger(__name__)
@@ -56,6 +60,8 @@ class Agent:
         runtime: RuntimeDir,
         state_path: Path | None = None,
         simulated_state: Path | None = None,
+        nvml: Nvml | None = None,
+        rules: AuditRules | None = None,
     ) -> None:
         """Take up the claims of an earlier agent; nothing is served yet.
 
@@ -64,6 +70,8 @@ class Agent:
             runtime: The runtime directory, taken.
             state_path: Where claims are kept; `None` = nowhere, they end with this agent.
             simulated_state: State file of the simulated board; `None` on a real driver.
+            nvml: The node's; `None` = nothing is audited and no overhead is known.
+            rules: What the audit does.
 
         Raises:
             UnreadableStateError: The state file is not ours.
@@ -79,6 +87,12 @@ class Agent:
         self._lingering: dict[str, Tenant] = {}
         self._holders: dict[str, store.Holder] = {}
         self._contenders = Contenders()
+        self.events = EventLog()
+        self.oversight = (
+            Oversight(nvml, rules or AuditRules(), self.events, self._all_tenants, self._claimants, list(self._devices))
+            if nvml
+            else None
+        )
         self._state_path = state_path
         self._saving = asyncio.Lock()
         self._heartbeat: asyncio.Task[None] | None = None
@@ -115,6 +129,8 @@ class Agent:
         self._deaths = DeathWatch(loop)
         self._looker = Looker(loop, self._seen)
         self._looker.start()
+        if self.oversight is not None:
+            self.oversight.start(loop)
         listener = self.runtime.listen("attach.sock", socket.SOCK_SEQPACKET, 0o666)
         self._attach_server = AttachServer(loop, listener, self._decide)
         self._heartbeat = loop.create_task(self._beat())
@@ -128,6 +144,8 @@ class Agent:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._heartbeat
             self._attach_server.close()
+            if self.oversight is not None:
+                self.oversight.stop()
             self._looker.stop()
             self._deaths.close()
         async with self._saving:
@@ -142,21 +160,39 @@ class Agent:
     async def _beat(self) -> None:
         """Say to every tenant, four times a second, that the agent lives."""
         while True:
-            now = time.monotonic()
             for tenant in self._tenants.values():
                 tenant.pages.heartbeat()
-                tenant.sample(now)
-            self._count_contenders(now)
+            try:
+                self._follow(time.monotonic())
+            except Exception:
+                log.exception("following what tenants do failed")
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
-    def _count_contenders(self, now: float) -> None:
-        """Tell every tenant how many processes it shares its devices with; those of released claims count too."""
+    def _follow(self, now: float) -> None:
+        """Take in what all processes did, and tell every tenant how many it shares its devices with."""
         launches: dict[Place, int] = {}
-        for tenant in [*self._tenants.values(), *self._lingering.values()]:
+        for tenant in self._all_tenants():
+            tenant.sample(now)
             launches.update(tenant.launches_of_processes())
         counts = self._contenders.count(launches, now)
         for tenant in self._tenants.values():
             tenant.set_contenders(counts)
+        if self.oversight is not None:
+            self.oversight.beat()
+
+    def _all_tenants(self) -> list[Tenant]:
+        """Return the bound claims' tenants, and those of released claims whose processes live on."""
+        return [*self._tenants.values(), *self._lingering.values()]
+
+    def _claimants(self) -> tuple[Claimant, ...]:
+        """Return by what each tenant's processes are known."""
+        claimants = []
+        for tenant in self._all_tenants():
+            claim = tenant.claim
+            holder = self._holders.get(claim.claim_id)
+            pids = frozenset(tenant.processes) | ({holder.pid} if holder else set())
+            claimants.append(Claimant(claim.claim_id, claim.uid, claim.secret_sha256, pids))
+        return tuple(claimants)
 
     # Claims
 
@@ -217,8 +253,12 @@ class Agent:
                 # They keep what they hold until they end; until then nobody else is promised it.
                 self._lingering[claim_id] = tenant
             else:
-                tenant.pages.close()
+                self._close(tenant)
         return released
+
+    def _close(self, tenant: Tenant) -> None:
+        tenant.pages.close()
+        self.events.forget(tenant.claim.claim_id)
 
     def _hold(self, claim_id: str, holder: store.Holder | None) -> None:
         """Release the claim when its holder dies, or now when it is dead."""
@@ -256,6 +296,10 @@ class Agent:
     def is_isolated_from(self, claim: Claim) -> bool:
         """Return whether the claim's user has other rights than the agent, and so cannot interfere with it."""
         return self.is_isolated and claim.uid != os.geteuid()
+
+    def is_audited(self, tenant: Tenant) -> bool:
+        """Return whether an audit looks at all of a tenant's devices now."""
+        return self.oversight is not None and self.oversight.is_current(tenant)
 
     def tenant(self, claim_id: str) -> Tenant:
         """Return a bound claim's tenant.
@@ -304,7 +348,7 @@ class Agent:
         self._looker.note(tenant.claim, list(tenant.processes))
         claim_id = tenant.claim.claim_id
         if not tenant.processes and self._lingering.pop(claim_id, None) is not None:
-            tenant.pages.close()
+            self._close(tenant)
 
     def _seen(self, claim: Claim, pids: Sequence[int], enforcement: Enforcement, at: float) -> None:
         tenant = self._tenants.get(claim.claim_id)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from jupyter_vgpu.agent.figures import NS, History, Rates, Totals
+from jupyter_vgpu.agent.overhead import Held, Overhead
 from jupyter_vgpu.backends import Enforcement
 from jupyter_vgpu.model import Claim, Device, Grant
 from jupyter_vgpu.pages import Reading, Slot, TenantPages
@@ -57,6 +58,10 @@ class Tenant:
         self._past = [Totals()] * len(claim.grants)
         self._history = History()
         self._contenders = [0] * len(claim.grants)
+        self._overheads = [Overhead() for _ in claim.grants]
+        self._published_overheads = [0] * len(claim.grants)
+        self._strays: list[frozenset[int]] = [frozenset()] * len(claim.grants)
+        self._granted: dict[int, list[int]] = {}
         self.pages = TenantPages(len(claim.grants))
         for index, grant in enumerate(claim.grants):
             self.pages.set_device(index, grant.uuid, grant.memory_bytes, grant.share_ppm, grant.ceiling_ppm)
@@ -72,6 +77,10 @@ class Tenant:
         process = Process(pid, pidfd, slot, now)
         self.processes[pid] = process
         self.verification = None
+        for index, overhead in enumerate(self._overheads):
+            # What it had as a stray stands in its page from now on.
+            overhead.forget(pid)
+            self._publish_overhead(index)
         return process
 
     def detach(self, pid: int) -> Process | None:
@@ -80,7 +89,17 @@ class Tenant:
         if process is not None:
             self._past = [past + self._done(process, index) for index, past in enumerate(self._past)]
             self.pages.clear_slot(process.slot)
+            self._granted.pop(pid, None)
+            for index, overhead in enumerate(self._overheads):
+                overhead.keep(self.processes.keys() | self._strays[index])
+                self._publish_overhead(index)
         return process
+
+    def total_bytes(self, index: int) -> int:
+        """Return the memory of the device at `index`; what was granted of one that is gone."""
+        grant = self.claim.grants[index]
+        device = self._devices.get(grant.uuid)
+        return device.total_bytes if device else grant.memory_bytes
 
     def reading(self, process: Process, index: int) -> Reading:
         """Return what a process uses of the claim's device at `index`.
@@ -88,9 +107,7 @@ class Tenant:
         Never more memory than the device has, and never more time than the claim has existed.
         """
         reading = self.pages.read(process.slot, index)
-        grant = self.claim.grants[index]
-        device = self._devices.get(grant.uuid)
-        most_bytes = device.total_bytes if device else grant.memory_bytes
+        most_bytes = self.total_bytes(index)
         most_ns = int(max(0.0, time.time() - self.claim.created_at) * NS)
         return replace(
             reading,
@@ -101,12 +118,44 @@ class Tenant:
         )
 
     def memory_bytes(self, index: int) -> int:
-        """Return what the processes hold or have reserved of the device at `index`, at most all of it."""
-        readings = [self.reading(process, index) for process in self.processes.values()]
-        grant = self.claim.grants[index]
-        device = self._devices.get(grant.uuid)
-        total = sum(reading.held_bytes + reading.pending_bytes for reading in readings)
-        return min(total, device.total_bytes if device else grant.memory_bytes)
+        """Return what the processes hold or have reserved of the device at `index`, overhead included, at most all."""
+        granted = sum(self.granted_bytes(process, index) for process in self.processes.values())
+        return min(granted + self.overhead_bytes(index), self.total_bytes(index))
+
+    def granted_bytes(self, process: Process, index: int) -> int:
+        """Return what one process holds or has reserved, overhead not included."""
+        reading = self.reading(process, index)
+        return reading.held_bytes + reading.pending_bytes
+
+    def overhead_bytes(self, index: int, pid: int | None = None) -> int:
+        """Return what the tenant has of the device at `index` beyond what was granted; `pid` = one process's part."""
+        overhead = self._overheads[index]
+        return overhead.total_bytes if pid is None else overhead.of(pid)
+
+    def weigh(self, index: int, used: Mapping[int, int | None], strays: Collection[int]) -> dict[int, Held]:
+        """Take in what NVML says of the device at `index`, and charge what goes beyond what was granted.
+
+        Args:
+            index: The device's place in the claim.
+            used: Memory by process; `None` = NVML does not say.
+            strays: Processes of this tenant that have not attached: all they have is beyond.
+
+        Returns:
+            What the attached processes' pages say they were granted, by process.
+        """
+        held = {}
+        for process in self.processes.values():
+            now_bytes = self.granted_bytes(process, index)
+            held[process.pid] = Held(self._granted.get(process.pid, [now_bytes] * (index + 1))[index], now_bytes)
+        self._strays[index] = frozenset(strays)
+        self._overheads[index].look(used, held, self._strays[index])
+        self._publish_overhead(index)
+        return held
+
+    def _publish_overhead(self, index: int) -> None:
+        if (total := self._overheads[index].total_bytes) != self._published_overheads[index]:
+            self._published_overheads[index] = total
+            self.pages.set_overhead(index, total)
 
     def _done(self, process: Process, index: int) -> Totals:
         reading = self.reading(process, index)
@@ -139,11 +188,15 @@ class Tenant:
                 self.pages.set_contenders(index, count)
 
     def sample(self, now: float) -> None:
-        """Note the totals so far, for their rates.
+        """Note the totals so far, for their rates, and what is granted now, for the next look at overhead.
 
         Args:
             now: Monotonic seconds.
         """
+        self._granted = {
+            pid: [self.granted_bytes(process, index) for index in range(len(self.claim.grants))]
+            for pid, process in self.processes.items()
+        }
         self._history.add(now, [self.totals(index) for index in range(len(self.claim.grants))])
 
     def rates(self, index: int) -> Rates:

@@ -32,19 +32,21 @@ class _UserHandler(JsonHandler):
 
 class _Slice(_UserHandler):
     def get(self) -> None:
-        tenant = self.own()
-        isolated = self.agent.is_isolated_from(tenant.claim)
-        self.send(views.slice_view(tenant, self.agent.book, isolated, self.agent.info))
+        self.send(views.slice_view(self.own(), self.agent))
 
 
 class _Usage(_UserHandler):
     def get(self) -> None:
-        tenant = self.own()
-        isolated = self.agent.is_isolated_from(tenant.claim)
-        self.send(views.usage_view(tenant, self.agent.book, isolated, time.time()))
+        self.send(views.usage_view(self.own(), self.agent, time.time()))
+
+
+class _Events(_UserHandler):
+    def get(self) -> None:
+        self.send({"events": views.event_views(self.agent.events.of(self.own().claim.claim_id))})
 
 
 def serve_users(agent: Agent, listener: socket.socket) -> HTTPServer:
     """Return the server of `user.sock`, serving."""
     given = {"agent": agent}
-    return make_server([(r"/v1/slice", _Slice, given), (r"/v1/usage", _Usage, given)], listener)
+    rules = [(r"/v1/slice", _Slice, given), (r"/v1/usage", _Usage, given), (r"/v1/events", _Events, given)]
+    return make_server(rules, listener)

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jupyter_vgpu.agent.claims import ClaimBook
+from jupyter_vgpu.agent.events import Event
 from jupyter_vgpu.agent.figures import NS
 from jupyter_vgpu.agent.peers import process_name
+from jupyter_vgpu.agent.service import Agent
 from jupyter_vgpu.agent.tenant import Process, Tenant
 from jupyter_vgpu.backends import BACKENDS, Enforcement
+from jupyter_vgpu.backends.intercept import InterceptBackend
 from jupyter_vgpu.client import (
-    AgentInfo,
     ClaimInfo,
     DeviceInfo,
     EnforcedBy,
+    EventInfo,
+    ProcessDeviceInfo,
     ProcessInfo,
     SliceInfo,
     UsageDeviceInfo,
@@ -69,8 +73,8 @@ def device_views(book: ClaimBook, rooms: Sequence[Room]) -> list[DeviceInfo]:
     ]
 
 
-def enforced_by_view(tenant: Tenant, is_isolated: bool) -> EnforcedBy:
-    """Return how strongly a claim is enforced, as last seen by its backend."""
+def enforced_by_view(tenant: Tenant, agent: Agent) -> EnforcedBy:
+    """Return how strongly a claim is enforced, as last seen by its backend and by the audit."""
     backend = BACKENDS[tenant.claim.backend]
     seen = tenant.verification if tenant.processes else None
     if seen is not None:
@@ -79,12 +83,18 @@ def enforced_by_view(tenant: Tenant, is_isolated: bool) -> EnforcedBy:
         enforcement = Enforcement(backend.level, False, "a process has just attached and was not looked at yet")
     else:
         enforcement = backend.observe(tenant.claim, ())
-    note = enforcement.note
+    level, note = enforcement.level, enforcement.note
+    if backend.name == InterceptBackend.name:
+        if agent.is_audited(tenant):
+            level = f"{level}, audited"
+        elif agent.oversight is not None and agent.oversight.trouble:
+            note = f"{note}; not audited: {agent.oversight.trouble}"
+    is_isolated = agent.is_isolated_from(tenant.claim)
     if not is_isolated:
         note = f"demo, not isolated: tenants run as the agent's own user; {note}"
     return {
         "backend": tenant.claim.backend,
-        "level": enforcement.level,
+        "level": level,
         "verified": enforcement.is_verified,
         "verified_at": seen.at if seen and enforcement.is_verified else None,
         "isolated": is_isolated,
@@ -92,9 +102,9 @@ def enforced_by_view(tenant: Tenant, is_isolated: bool) -> EnforcedBy:
     }
 
 
-def slice_view(tenant: Tenant, book: ClaimBook, is_isolated: bool, agent: AgentInfo) -> SliceInfo:
+def slice_view(tenant: Tenant, agent: Agent) -> SliceInfo:
     """Return SLICE: what a tenant has."""
-    claim = tenant.claim
+    claim, book = tenant.claim, agent.book
     devices = {device.uuid: device for device in book.devices}
     return {
         "claim": claim.claim_id,
@@ -102,7 +112,7 @@ def slice_view(tenant: Tenant, book: ClaimBook, is_isolated: bool, agent: AgentI
         "profile": claim.profile_name,
         "state": claim.state,
         "backend": claim.backend,
-        "enforced_by": enforced_by_view(tenant, is_isolated),
+        "enforced_by": enforced_by_view(tenant, agent),
         "devices": [
             {
                 "uuid": grant.uuid,
@@ -116,18 +126,18 @@ def slice_view(tenant: Tenant, book: ClaimBook, is_isolated: bool, agent: AgentI
             }
             for grant in claim.grants
         ],
-        "agent": agent,
+        "agent": agent.info,
     }
 
 
-def usage_view(tenant: Tenant, book: ClaimBook, is_isolated: bool, now: float) -> UsageInfo:
+def usage_view(tenant: Tenant, agent: Agent, now: float) -> UsageInfo:
     """Return USAGE: what a tenant's processes use now (Unix seconds)."""
     return {
         "claim": tenant.claim.claim_id,
         "time": now,
-        "devices": [_used_view(tenant, index, book) for index in range(len(tenant.claim.grants))],
+        "devices": [_used_view(tenant, index, agent.book) for index in range(len(tenant.claim.grants))],
         "processes": [_process_view(process, tenant) for process in tenant.processes.values()],
-        "enforced_by": enforced_by_view(tenant, is_isolated),
+        "enforced_by": enforced_by_view(tenant, agent),
     }
 
 
@@ -138,7 +148,7 @@ def _used_view(tenant: Tenant, index: int, book: ClaimBook) -> UsageDeviceInfo:
         "name": _device_name(grant.uuid, book),
         "memory_used_bytes": tenant.memory_bytes(index),
         "memory_limit_bytes": grant.memory_bytes,
-        "memory_overhead_bytes": 0,
+        "memory_overhead_bytes": tenant.overhead_bytes(index),
         "launches": totals.launches,
         "launches_per_second": rates.launches_per_second,
         "gpu_time_seconds": totals.busy_ns / NS,
@@ -149,22 +159,32 @@ def _used_view(tenant: Tenant, index: int, book: ClaimBook) -> UsageDeviceInfo:
 
 
 def _process_view(process: Process, tenant: Tenant) -> ProcessInfo:
-    readings = [tenant.reading(process, index) for index in range(len(tenant.claim.grants))]
     return {
         "pid": process.pid,
         "name": process_name(process.pid),
         "attached_at": process.attached_at,
-        "devices": [
-            {
-                "uuid": grant.uuid,
-                "memory_bytes": reading.held_bytes + reading.pending_bytes,
-                "launches": reading.launches,
-                "gpu_time_seconds": reading.busy_ns / NS,
-                "waited_seconds": reading.waited_ns / NS,
-            }
-            for grant, reading in zip(tenant.claim.grants, readings, strict=True)
-        ],
+        "devices": [_process_device_view(process, tenant, index) for index in range(len(tenant.claim.grants))],
     }
+
+
+def _process_device_view(process: Process, tenant: Tenant, index: int) -> ProcessDeviceInfo:
+    reading = tenant.reading(process, index)
+    return {
+        "uuid": tenant.claim.grants[index].uuid,
+        "memory_bytes": reading.held_bytes + reading.pending_bytes,
+        "memory_overhead_bytes": tenant.overhead_bytes(index, process.pid),
+        "launches": reading.launches,
+        "gpu_time_seconds": reading.busy_ns / NS,
+        "waited_seconds": reading.waited_ns / NS,
+    }
+
+
+def event_views(events: Sequence[Event]) -> list[EventInfo]:
+    """Return EVENT for each event, in the same order."""
+    return [
+        {"at": event.at, "kind": event.kind, "claim": event.claim_id, "pid": event.pid, "message": event.message}
+        for event in events
+    ]
 
 
 def _device_name(uuid: str, book: ClaimBook) -> str:

@@ -136,6 +136,13 @@ def _add_agent(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     agent.add_argument("--hub-user", metavar="USER", help="host user of the hub, who may open hub.sock beside root")
     agent.add_argument("--simulate", metavar="BOARD", help='serve a simulated board, as "a100-80" or "2xa100-80"')
     agent.add_argument(
+        "--on-bypass",
+        choices=("report", "kill"),
+        default="report",
+        help="what to do about a process of a slice that uses the device without the library: only report it, or "
+        "report it and end that process (report)",
+    )
+    agent.add_argument(
         "--log-level", choices=("debug", "info", "warning", "error"), default="info", help="how much it logs (info)"
     )
     agent.add_argument("--print-unit", action="store_true", help="print a systemd unit for it, and do nothing else")

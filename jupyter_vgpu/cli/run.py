@@ -85,6 +85,7 @@ def _from_agent(profile: Profile, named: Path | None) -> tuple[HubClient, Grante
 
 def _run_private(profile: Profile, simulate: str | None, command: Sequence[str], folder: Path) -> int:
     from jupyter_vgpu.agent.node import find_devices, simulated_board
+    from jupyter_vgpu.agent.oversight import AuditRules
     from jupyter_vgpu.agent.runtime import RuntimeDir
     from jupyter_vgpu.agent.service import Agent
 
@@ -95,11 +96,14 @@ def _run_private(profile: Profile, simulate: str | None, command: Sequence[str],
 
             async def serve() -> int:
                 child = Child(asyncio.get_running_loop())
-                agent = Agent(found.devices, runtime, None, found.simulated_state)
+                # The rest of the node is not this command's business.
+                rules = AuditRules(notes_strangers=False)
+                agent = Agent(found.devices, runtime, None, found.simulated_state, found.nvml, rules)
                 try:
                     agent.start()
                     _serve_when_asked(agent, runtime.listen("user.sock", socket.SOCK_STREAM, 0o600))
-                    claim = await agent.claim(_request(profile))
+                    # Whatever descends from here is of this slice.
+                    claim = await agent.claim(_request(profile), holder=os.getpid())
                     return await _run_with(child, command, claim.edits)
                 finally:
                     await agent.stop()

@@ -37,6 +37,7 @@ def agent(options: argparse.Namespace, command: list[str]) -> int:
             state_dir=options.state_dir,
             simulate=options.simulate,
             hub_user=options.hub_user,
+            on_bypass=options.on_bypass,
         )
     )
     return 0

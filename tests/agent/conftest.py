@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import http.client
 import mmap
 import os
 import shutil
@@ -49,8 +50,10 @@ def eventually(holds: Callable[[], Any], what: str, seconds: float = 10.0) -> An
 class AgentProcess:
     """`jupyter vgpu agent` in a process of its own."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, board: Path | None = None) -> None:
+        """Say where; `board`: the state file of a board that outlives the agent."""
         self.folder = folder
+        self._board = board
         self.log_path = folder.with_name(folder.name + ".log")
         self._options = options
         self.process: subprocess.Popen[bytes] | None = None
@@ -60,9 +63,10 @@ class AgentProcess:
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "jupyter_vgpu.cli", "agent", "--simulate", "2xa100-80"),
-                    *("--runtime-dir", str(self.folder), *self._options),
+                    *(sys.executable, "-m", "jupyter_vgpu.cli", "agent", "--runtime-dir", str(self.folder)),
+                    *(self._options if self._board else ("--simulate", "2xa100-80", *self._options)),
                 ],
+                env={**os.environ, **({"JUPYTER_VGPU_SIM": str(self._board)} if self._board else {})},
                 stderr=log,
             )
         eventually(self._answers, f"the agent answers; its log:\n{self.log}", START_SECONDS)
@@ -109,16 +113,35 @@ class AgentProcess:
         profile = parse_profiles({"offer": entry or {"share": "1/4"}})[0]
         return self.hub.create_claim(ClaimRequest(tenant, "hub", os.getuid() if uid is None else uid, profile))
 
+    def metrics(self) -> str:
+        """Return what Prometheus gets."""
+        connection = http.client.HTTPConnection("localhost", timeout=10)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(str(self.folder / "hub.sock"))
+        try:
+            connection.request("GET", "/metrics")
+            answer = connection.getresponse()
+            assert answer.status == 200
+            return answer.read().decode()
+        finally:
+            connection.close()
+
+    def ordinal(self, granted: GrantedClaim) -> int:
+        """Return the place of a claim's first device among the node's."""
+        return next(
+            device["index"] for device in self.hub.devices() if device["uuid"] == granted.claim["devices"][0]["uuid"]
+        )
+
     def user(self, granted: GrantedClaim) -> UserClient:
         return UserClient.from_environment(granted.edits.env)
 
 
 @contextlib.contextmanager
-def an_agent(*options: str, base: str | None = None) -> Iterator[AgentProcess]:
+def an_agent(*options: str, base: str | None = None, board: Path | None = None) -> Iterator[AgentProcess]:
     # Not tmp_path: a socket's path has to be short.
     folder = Path(tempfile.mkdtemp(prefix="jvgpu-agent-" if base else "a", dir=base))
     folder.chmod(0o755)
-    agent = AgentProcess(folder, *options)
+    agent = AgentProcess(folder, *options, board=board)
     try:
         yield agent.start()
     finally:
@@ -296,3 +319,54 @@ def holder() -> Iterator[Callable[..., tuple[subprocess.Popen[bytes], int]]]:
         process.wait()
         assert process.stdout is not None
         process.stdout.close()
+
+
+class DeviceUser:
+    """`device_user.py` as a process: it has a context, and does what it is told."""
+
+    def __init__(self, environment: dict[str, str], ordinal: int = 0) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("device_user.py")), str(ordinal)],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.pid = int(self.answer())
+
+    def answer(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def tell(self, line: str) -> None:
+        """Tell it and do not wait for the answer."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def asked(self, line: str) -> str:
+        self.tell(line)
+        return self.answer()
+
+    def close(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def device_user() -> Iterator[Callable[..., DeviceUser]]:
+    """Start a process in a slice; `without` names variables of the slice that it drops, for the machine's `ordinal`."""
+    started: list[DeviceUser] = []
+
+    def start(granted: GrantedClaim, without: tuple[str, ...] = (), ordinal: int = 0) -> DeviceUser:
+        environment = granted.edits.applied_to(dict(os.environ))
+        user = DeviceUser({name: value for name, value in environment.items() if name not in without}, ordinal)
+        started.append(user)
+        return user
+
+    yield start
+    for user in started:
+        user.close()

@@ -14,9 +14,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 from urllib.parse import quote
 
+from jupyter_vgpu.client.answers import ClaimInfo, DeviceInfo, EventInfo, HealthInfo, SliceInfo, UsageInfo
 from jupyter_vgpu.errors import AgentUnreachableError, NotAuthorizedError, UnknownClaimError, error_from_reason
 from jupyter_vgpu.model import ClaimRequest, Edits, Profile
 from jupyter_vgpu.units import PPM
@@ -24,151 +25,6 @@ from jupyter_vgpu.units import PPM
 SYSTEM_RUNTIME_DIR = Path("/run/jupyter-vgpu")
 TIMEOUT_SECONDS = 5.0
 _LONGEST_ANSWER_BYTES = 16 << 20
-
-
-class HealthInfo(TypedDict):
-    """Answer of `GET /v1/health`."""
-
-    version: str
-    pid: int
-    started_at: float
-    isolated: bool
-    note: str
-    driver_version: str
-    simulated: bool
-    devices: int
-    claims: int
-
-
-class DeviceInfo(TypedDict):
-    """One device; `free_*` is what no claim has been promised."""
-
-    uuid: str
-    name: str
-    index: int
-    total_bytes: int
-    sm_count: int
-    driver_version: str
-    simulated: bool
-    free_bytes: int
-    free_share: float
-    claims: list[str]
-
-
-class ClaimDeviceInfo(TypedDict):
-    """One device's part of a claim."""
-
-    uuid: str
-    name: str
-    memory_bytes: int
-    share: float
-    ceiling: float
-
-
-class ClaimInfo(TypedDict):
-    """One claim, without its secret."""
-
-    claim: str
-    tenant: str
-    hub: str
-    uid: int
-    profile: str
-    backend: str
-    state: str
-    created_at: float
-    devices: list[ClaimDeviceInfo]
-
-
-class EnforcedBy(TypedDict):
-    """How strongly a slice is enforced, as verified, not as requested."""
-
-    backend: str
-    level: str
-    verified: bool
-    verified_at: float | None
-    isolated: bool
-    note: str
-
-
-class SliceDeviceInfo(TypedDict):
-    """One device of the caller's slice."""
-
-    uuid: str
-    name: str
-    index: int
-    simulated: bool
-    memory_limit_bytes: int
-    share: float
-    ceiling: float
-    total_bytes: int
-
-
-class AgentInfo(TypedDict):
-    """The agent that answered."""
-
-    version: str
-    started_at: float
-
-
-class SliceInfo(TypedDict):
-    """Answer of `GET /v1/slice`."""
-
-    claim: str
-    tenant: str
-    profile: str
-    state: str
-    backend: str
-    enforced_by: EnforcedBy
-    devices: list[SliceDeviceInfo]
-    agent: AgentInfo
-
-
-class UsageDeviceInfo(TypedDict):
-    """What a slice uses of one device now.
-
-    Totals count from when the agent took the claim up; fractions are of the last second, 0..1.
-    """
-
-    uuid: str
-    name: str
-    memory_used_bytes: int
-    memory_limit_bytes: int
-    memory_overhead_bytes: int
-    launches: int
-    launches_per_second: float
-    gpu_time_seconds: float
-    gpu_time_fraction: float
-    waited_seconds: float
-    waiting_fraction: float
-
-
-class ProcessDeviceInfo(TypedDict):
-    """What one process uses of one device."""
-
-    uuid: str
-    memory_bytes: int
-    launches: int
-    gpu_time_seconds: float
-    waited_seconds: float
-
-
-class ProcessInfo(TypedDict):
-    """One attached process."""
-
-    pid: int
-    name: str
-    attached_at: float
-    devices: list[ProcessDeviceInfo]
-
-
-class UsageInfo(TypedDict):
-    """Answer of `GET /v1/usage`."""
-
-    claim: str
-    time: float
-    devices: list[UsageDeviceInfo]
-    processes: list[ProcessInfo]
-    enforced_by: EnforcedBy
 
 
 @dataclass(frozen=True)
@@ -335,6 +191,15 @@ class HubClient:
         """
         return cast(UsageInfo, self._ask("GET", f"/v1/claims/{_segment(claim_id)}/usage"))
 
+    def events(self, claim_id: str | None = None) -> list[EventInfo]:
+        """Return what the agent noticed lately, oldest first: of one claim, or (`None`) of all and of strangers.
+
+        Raises:
+            UnknownClaimError: There is no claim of this id.
+        """
+        url = "/v1/events" if claim_id is None else f"/v1/claims/{_segment(claim_id)}/events"
+        return cast("list[EventInfo]", self._ask("GET", url)["events"])
+
 
 class UserClient:
     """A tenant's own view of its slice, over `user.sock`."""
@@ -385,6 +250,15 @@ class UserClient:
             UnknownClaimError: It has been released.
         """
         return cast(UsageInfo, _ask(self.api, "GET", "/v1/usage", self._secret, None, self._timeout_seconds))
+
+    def events(self) -> list[EventInfo]:
+        """Return what the agent noticed about the caller's slice lately, oldest first.
+
+        Raises:
+            UnknownClaimError: It has been released.
+        """
+        answer = _ask(self.api, "GET", "/v1/events", self._secret, None, self._timeout_seconds)
+        return cast("list[EventInfo]", answer["events"])
 
 
 def _segment(claim_id: str) -> str:

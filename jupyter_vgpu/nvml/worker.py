@@ -11,22 +11,28 @@ import concurrent.futures
 import ctypes
 import logging
 import queue
-import re
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from jupyter_vgpu.errors import NoDriverError
+from jupyter_vgpu.nvml.gpm import Counters
+from jupyter_vgpu.nvml.rows import (
+    DeviceLook,
+    DeviceRow,
+    DeviceUse,
+    ProcessRow,
+    is_true_device,
+    true_fraction,
+    true_processes,
+    true_utilisation,
+)
 
 TIMEOUT_SECONDS = 3.0
 LIBRARY_NAME = "libnvidia-ml.so.1"
-
-_MOST_BYTES = 1 << 50
-_MOST_PID = 1 << 22  # source: proc_sys_kernel(5), pid_max on 64-bit systems
-_UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UTILISATION_SECONDS = 1.0
 
 # Cores per SM by compute capability, since NVML counts cores only.
 # source: CUDA C++ Programming Guide 13.0, "Compute Capabilities", arithmetic throughput (32-bit float add)
@@ -35,54 +41,6 @@ _CORES_PER_SM_OTHERWISE = 128
 
 log = logging.getLogger(__name__)
 _Answer = TypeVar("_Answer")
-
-
-@dataclass(frozen=True)
-class DeviceRow:
-    """What NVML says of one device, in NVML's terms.
-
-    Attributes:
-        index: NVML's index.
-        uuid: `"GPU-…"`.
-        name: Name of the board.
-        total_bytes: Memory that programs can use: NVML's total without what the driver reserves for itself.
-        compute_capability: `"9.0"`, or `""`.
-        sm_count: Streaming multiprocessors, or 0.
-        driver_version: Version of the driver, or `""`.
-    """
-
-    index: int
-    uuid: str
-    name: str
-    total_bytes: int
-    compute_capability: str
-    sm_count: int
-    driver_version: str
-
-
-@dataclass(frozen=True)
-class ProcessRow:
-    """Memory that one process holds on one device, contexts and module code included."""
-
-    pid: int
-    used_bytes: int
-
-
-def is_true_device(row: DeviceRow) -> bool:
-    """Return whether `row` could be true: a UUID of NVML's form and a size that a device can have."""
-    return _UUID.fullmatch(row.uuid) is not None and 0 < row.total_bytes <= _MOST_BYTES
-
-
-def true_processes(rows: list[ProcessRow], total_bytes: int) -> list[ProcessRow]:
-    """Return the rows that could be true, one per process.
-
-    NVML is known to give process ids that cannot be, and sizes above the device's.
-    """
-    kept: dict[int, ProcessRow] = {}
-    for row in rows:
-        if 0 < row.pid < _MOST_PID and 0 <= row.used_bytes <= total_bytes:
-            kept.setdefault(row.pid, row)
-    return list(kept.values())
 
 
 class Nvml:
@@ -105,6 +63,7 @@ class Nvml:
         self._lock = threading.Lock()
         self._busy_since: float | None = None
         self._nvml: Any = None
+        self._counters: Counters | None = None
 
     def devices(self) -> list[DeviceRow]:
         """Return the devices of this node in NVML's order, those left out of which NVML says nonsense.
@@ -121,6 +80,19 @@ class Nvml:
             NoDriverError: No driver, no such device, or no answer within the time limit.
         """
         return self._ask(lambda: self._read_processes(uuid))
+
+    def look(self, uuid: str, with_utilisation: bool = False) -> DeviceLook:
+        """Return who is on a device and how busy it was; rows of nonsense are left out.
+
+        Args:
+            uuid: Of the device.
+            with_utilisation: Whether to ask for each process's part too, of the last second. It takes 1.6 ms.
+                source: measured, H200.
+
+        Raises:
+            NoDriverError: No driver, no such device, or no answer within the time limit.
+        """
+        return self._ask(lambda: self._read_look(uuid, with_utilisation))
 
     def close(self) -> None:
         """Let the thread end once it has answered what was asked. Asking again starts another."""
@@ -182,6 +154,7 @@ class Nvml:
                     "`jupyter vgpu run --simulate a100-80 …`, or `agent --simulate a100-80`"
                 ) from error
             self._nvml = pynvml
+            self._counters = Counters(pynvml)
         return self._nvml
 
     def _read_devices(self) -> list[DeviceRow]:
@@ -227,8 +200,31 @@ class Nvml:
             found = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
         except nvml.NVMLError as error:
             raise NoDriverError(f"NVML does not list the processes of {uuid}: {error}") from error
-        rows = [ProcessRow(int(row.pid), int(row.usedGpuMemory or 0)) for row in found]
+        rows = [
+            ProcessRow(int(row.pid), None if row.usedGpuMemory is None else int(row.usedGpuMemory)) for row in found
+        ]
         return true_processes(rows, _usable_bytes(nvml, handle))
+
+    def _read_look(self, uuid: str, with_utilisation: bool) -> DeviceLook:
+        processes = self._read_processes(uuid)
+        handle = self._loaded().nvmlDeviceGetHandleByUUID(uuid.encode())
+        return DeviceLook(
+            processes, self._read_use(uuid, handle), self._read_utilisation(handle) if with_utilisation else {}
+        )
+
+    def _read_use(self, uuid: str, handle: Any) -> DeviceUse | None:
+        nvml, counters = self._loaded(), self._counters
+        if counters is not None and (use := counters.use(uuid, handle)) is not None:
+            return use
+        rates = _said(nvml, nvml.nvmlDeviceGetUtilizationRates, handle, default=None)
+        active = None if rates is None else true_fraction(rates.gpu)
+        return None if active is None else DeviceUse(active)
+
+    def _read_utilisation(self, handle: Any) -> dict[int, float]:
+        nvml = self._loaded()
+        since_us = int((time.time() - _UTILISATION_SECONDS) * 1e6)
+        samples = _said(nvml, nvml.nvmlDeviceGetProcessUtilization, handle, since_us, default=[])
+        return true_utilisation([(int(sample.pid), float(sample.smUtil)) for sample in samples])
 
 
 def _said(nvml: Any, question: Callable[..., Any], *arguments: Any, default: Any) -> Any:

@@ -1,0 +1,189 @@
+"""What the agent makes of what its auditor saw: overhead is charged, contradictions and strangers are noted.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from jupyter_vgpu.agent.auditor import Auditor, Question, Sight, Unknown
+from jupyter_vgpu.agent.contradiction import PageWatch
+from jupyter_vgpu.agent.ending import end_process
+from jupyter_vgpu.agent.events import Event, EventLog, Kind
+from jupyter_vgpu.agent.origin import Claimant
+from jupyter_vgpu.agent.overhead import Held
+from jupyter_vgpu.agent.peers import started_ticks
+from jupyter_vgpu.agent.tenant import Tenant
+from jupyter_vgpu.nvml import DeviceLook, Nvml
+
+OnBypass = Literal["report", "kill"]
+
+# Devices that nobody has claimed are looked at less often.
+_BEATS_BETWEEN_STRANGERS = 4
+_CURRENT_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class AuditRules:
+    """What the audit does.
+
+    Attributes:
+        on_bypass: What happens to a process of a slice that uses the device without the library.
+        notes_strangers: Whether processes of no slice are noted. An agent of one command leaves the node to others.
+    """
+
+    on_bypass: OnBypass = "report"
+    notes_strangers: bool = True
+
+
+class Oversight:
+    """Asks the auditor at each beat, and acts on what it saw."""
+
+    def __init__(
+        self,
+        nvml: Nvml,
+        rules: AuditRules,
+        events: EventLog,
+        tenants: Callable[[], Sequence[Tenant]],
+        claimants: Callable[[], tuple[Claimant, ...]],
+        uuids: Sequence[str],
+    ) -> None:
+        """Take what it works with; nothing is looked at yet.
+
+        Args:
+            nvml: The node's.
+            rules: What to do.
+            events: Where to note.
+            tenants: All tenants with processes, those of released claims too.
+            claimants: The same, as the auditor knows them.
+            uuids: The node's devices.
+        """
+        self._nvml = nvml
+        self._rules = rules
+        self._events = events
+        self._tenants = tenants
+        self._claimants = claimants
+        self._uuids = uuids
+        self._auditor: Auditor | None = None
+        self._is_asked = False
+        self._beats = 0
+        self._seen_at: dict[str, float] = {}
+        self._pages: dict[tuple[str, int, int, int], PageWatch] = {}
+        self._noted: dict[tuple[Kind, int, int], float] = {}
+        self._started_ticks = started_ticks(os.getpid()) or 0
+        self.trouble = "it has not looked yet"
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start looking, reporting into `loop`."""
+        self._auditor = Auditor(loop, self._nvml, self._seen)
+        self._auditor.start()
+
+    def stop(self) -> None:
+        """Stop looking."""
+        if self._auditor is not None:
+            self._auditor.stop()
+            self._auditor = None
+            self._nvml.close()
+
+    def beat(self) -> None:
+        """Have the devices looked at, unless the last look is not back yet."""
+        self._beats += 1
+        if self._is_asked or self._auditor is None:
+            return
+        tenants = self._tenants()
+        uuids = {grant.uuid for tenant in tenants for grant in tenant.claim.grants} & set(self._uuids)
+        if self._rules.notes_strangers and self._beats % _BEATS_BETWEEN_STRANGERS == 0:
+            uuids.update(self._uuids)
+        if not uuids:
+            return
+        self._is_asked = True
+        attached = frozenset(pid for tenant in tenants for pid in tenant.processes)
+        self._auditor.ask(Question(dict.fromkeys(uuids, False), attached, self._claimants()))
+
+    def is_current(self, tenant: Tenant) -> bool:
+        """Return whether all of a tenant's devices were looked at within the last seconds."""
+        now = time.monotonic()
+        return all(
+            now - self._seen_at.get(grant.uuid, float("-inf")) < _CURRENT_SECONDS for grant in tenant.claim.grants
+        )
+
+    # What was seen
+
+    def _seen(self, sight: Sight) -> None:
+        self._is_asked = False
+        if self._auditor is None:
+            return
+        self.trouble = sight.trouble
+        self._seen_at.update(dict.fromkeys(sight.looks, sight.at))
+        tenants = self._tenants()
+        attached = {pid for tenant in tenants for pid in tenant.processes}
+        unknown = [each for each in sight.unknown if each.facts.pid not in attached]
+        for tenant in tenants:
+            for index, grant in enumerate(tenant.claim.grants):
+                look = sight.looks.get(grant.uuid)
+                if look is not None:
+                    self._weigh(tenant, index, look, unknown)
+        self._forget_pages(tenants)
+        by_claim = {tenant.claim.claim_id: tenant for tenant in tenants}
+        for each in unknown:
+            self._note_unknown(each, by_claim.get(each.origin.claim_id or ""))
+        self._noted = {key: at for key, at in self._noted.items() if sight.at - at < 60}
+
+    def _weigh(self, tenant: Tenant, index: int, look: DeviceLook, unknown: Sequence[Unknown]) -> None:
+        uuid, claim_id = tenant.claim.grants[index].uuid, tenant.claim.claim_id
+        used = {row.pid: row.used_bytes for row in look.processes}
+        strays = {each.facts.pid for each in unknown if each.origin.claim_id == claim_id and uuid in each.uuids}
+        for pid, held in tenant.weigh(index, used, strays).items():
+            self._check_page(tenant, index, pid, used.get(pid), held)
+
+    def _check_page(self, tenant: Tenant, index: int, pid: int, used_bytes: int | None, held: Held) -> None:
+        process = tenant.processes[pid]
+        key = (tenant.claim.claim_id, process.slot.index, process.slot.generation, index)
+        page = self._pages.setdefault(key, PageWatch())
+        raw = tenant.pages.read(process.slot, index)
+        wrong = page.look(used_bytes, held, raw.launches, raw.held_bytes, tenant.total_bytes(index))
+        if wrong is not None:
+            message = f"process {pid} on {tenant.claim.grants[index].uuid}: {wrong}"
+            self._events.add(Event(time.time(), "usage", message, tenant.claim.claim_id, pid))
+
+    def _forget_pages(self, tenants: Sequence[Tenant]) -> None:
+        living = {
+            (tenant.claim.claim_id, process.slot.index, process.slot.generation)
+            for tenant in tenants
+            for process in tenant.processes.values()
+        }
+        self._pages = {key: page for key, page in self._pages.items() if key[:3] in living}
+
+    def _note_unknown(self, unknown: Unknown, tenant: Tenant | None) -> None:
+        facts, origin = unknown.facts, unknown.origin
+        if tenant is None and not self._rules.notes_strangers:
+            return
+        if tenant is not None and facts.has_library and facts.started_ticks < self._started_ticks:
+            # It attached to an agent before this one, and will again at its next call.
+            return
+        kind: Kind = "stranger" if tenant is None else "bypass"
+        key = (kind, facts.pid, facts.started_ticks)
+        is_new = key not in self._noted
+        self._noted[key] = time.monotonic()
+        if not is_new:
+            return
+        where = ", ".join(unknown.uuids)
+        who = f"process {facts.pid} ({facts.name}) of uid {facts.uid} uses {where}"
+        if tenant is None:
+            self._events.add(Event(time.time(), kind, f"{who} outside of any slice: {origin.why}", None, facts.pid))
+            return
+        claim = tenant.claim
+        message = f"{who} without the library: {origin.why}"
+        self._events.add(Event(time.time(), kind, message, claim.claim_id, facts.pid))
+        if self._rules.on_bypass == "kill":
+            refusal = end_process(facts, claim.uid)
+            message = f"ended process {facts.pid} ({facts.name}), since it used {where} without the library"
+            if refusal:
+                message = f"process {facts.pid} ({facts.name}) was not ended: {refusal}"
+            self._events.add(Event(time.time(), "kill", message, claim.claim_id, facts.pid))

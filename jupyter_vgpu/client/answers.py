@@ -1,0 +1,161 @@
+"""What a node agent answers: the shapes of docs/contracts.md, "HTTP API of the agent"."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class HealthInfo(TypedDict):
+    """Answer of `GET /v1/health`."""
+
+    version: str
+    pid: int
+    started_at: float
+    isolated: bool
+    note: str
+    driver_version: str
+    simulated: bool
+    devices: int
+    claims: int
+
+
+class DeviceInfo(TypedDict):
+    """One device; `free_*` is what no claim has been promised."""
+
+    uuid: str
+    name: str
+    index: int
+    total_bytes: int
+    sm_count: int
+    driver_version: str
+    simulated: bool
+    free_bytes: int
+    free_share: float
+    claims: list[str]
+
+
+class ClaimDeviceInfo(TypedDict):
+    """One device's part of a claim."""
+
+    uuid: str
+    name: str
+    memory_bytes: int
+    share: float
+    ceiling: float
+
+
+class ClaimInfo(TypedDict):
+    """One claim, without its secret."""
+
+    claim: str
+    tenant: str
+    hub: str
+    uid: int
+    profile: str
+    backend: str
+    state: str
+    created_at: float
+    devices: list[ClaimDeviceInfo]
+
+
+class EnforcedBy(TypedDict):
+    """How strongly a slice is enforced, as verified, not as requested."""
+
+    backend: str
+    level: str
+    verified: bool
+    verified_at: float | None
+    isolated: bool
+    note: str
+
+
+class SliceDeviceInfo(TypedDict):
+    """One device of the caller's slice."""
+
+    uuid: str
+    name: str
+    index: int
+    simulated: bool
+    memory_limit_bytes: int
+    share: float
+    ceiling: float
+    total_bytes: int
+
+
+class AgentInfo(TypedDict):
+    """The agent that answered."""
+
+    version: str
+    started_at: float
+
+
+class SliceInfo(TypedDict):
+    """Answer of `GET /v1/slice`."""
+
+    claim: str
+    tenant: str
+    profile: str
+    state: str
+    backend: str
+    enforced_by: EnforcedBy
+    devices: list[SliceDeviceInfo]
+    agent: AgentInfo
+
+
+class UsageDeviceInfo(TypedDict):
+    """What a slice uses of one device now.
+
+    Totals count from when the agent took the claim up; fractions are of the last second, 0..1.
+    """
+
+    uuid: str
+    name: str
+    memory_used_bytes: int
+    memory_limit_bytes: int
+    memory_overhead_bytes: int
+    launches: int
+    launches_per_second: float
+    gpu_time_seconds: float
+    gpu_time_fraction: float
+    waited_seconds: float
+    waiting_fraction: float
+
+
+class ProcessDeviceInfo(TypedDict):
+    """What one process uses of one device; overhead is not in `memory_bytes`."""
+
+    uuid: str
+    memory_bytes: int
+    memory_overhead_bytes: int
+    launches: int
+    gpu_time_seconds: float
+    waited_seconds: float
+
+
+class ProcessInfo(TypedDict):
+    """One attached process."""
+
+    pid: int
+    name: str
+    attached_at: float
+    devices: list[ProcessDeviceInfo]
+
+
+class UsageInfo(TypedDict):
+    """Answer of `GET /v1/usage`."""
+
+    claim: str
+    time: float
+    devices: list[UsageDeviceInfo]
+    processes: list[ProcessInfo]
+    enforced_by: EnforcedBy
+
+
+class EventInfo(TypedDict):
+    """One thing that the agent noticed; `claim` and `pid` are `None` where it is about none."""
+
+    at: float
+    kind: str
+    claim: str | None
+    pid: int | None
+    message: str

@@ -1,0 +1,97 @@
+"""A program that uses a device by plain driver calls, and does what it is told on stdin, a line at a time.
+
+With the library preloaded it is a tenant like any other; without, one that has dropped it. Its argument is the
+device's ordinal. Answers each line with one of its own. Imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+cuda = ctypes.CDLL("libcuda.so.1")
+held: list[ctypes.c_uint64] = []
+
+
+def ok(result: int) -> None:
+    assert result == 0, f"the driver says {result}"
+
+
+def begin() -> None:
+    context = ctypes.c_void_p()
+    ok(cuda.cuInit(0))
+    ok(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), int(sys.argv[1])))
+    ok(cuda.cuCtxSetCurrent(context))
+
+
+def hold(size: str) -> str:
+    """Allocate."""
+    pointer = ctypes.c_uint64()
+    result = cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(int(size)))
+    if result == 0:
+        held.append(pointer)
+    return "held" if result == 0 else "refused"
+
+
+def give() -> str:
+    """Free everything."""
+    while held:
+        ok(cuda.cuMemFree_v2(held.pop()))
+    return "given"
+
+
+def free() -> str:
+    """Say how much is free."""
+    free_bytes, total_bytes = ctypes.c_size_t(), ctypes.c_size_t()
+    ok(cuda.cuMemGetInfo_v2(ctypes.byref(free_bytes), ctypes.byref(total_bytes)))
+    return str(free_bytes.value)
+
+
+def spoil(byte: str) -> str:
+    """Overwrite all slots of the usage page, found among this process's mappings, with one byte."""
+    maps = Path("/proc/self/maps").read_text()
+    begin, end = re.search(r"^(\w+)-(\w+) rw-s .*jvgpu-usage", maps, re.MULTILINE).groups()
+    ctypes.memset(int(begin, 16) + 64, int(byte), int(end, 16) - int(begin, 16) - 64)
+    return "spoilt"
+
+
+def bare(ordinal: str) -> str:
+    """Start this program on a device without any of the slice's environment."""
+    kept = {name: os.environ[name] for name in ("JUPYTER_VGPU_SIM", "LD_LIBRARY_PATH", "JUPYTER_VGPU_TEST_RUN")}
+    command = [sys.executable, __file__, ordinal]
+    started = subprocess.Popen(command, env=kept, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    children.append(started)
+    return started.stdout.readline().strip()
+
+
+def spin(microseconds: str, seconds: str) -> str:
+    """Keep the device busy with launches of that length, for so long."""
+    module, function, stream = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    ok(cuda.cuModuleLoadData(ctypes.byref(module), b"any text\0"))
+    ok(cuda.cuModuleGetFunction(ctypes.byref(function), module, f"sim_busy_{microseconds}us".encode()))
+    ok(cuda.cuStreamCreate(ctypes.byref(stream), 1))
+    until = time.monotonic() + float(seconds)
+    while time.monotonic() < until:
+        for _ in range(8):
+            ok(cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, None, None))
+        ok(cuda.cuStreamSynchronize(stream))
+    return "spun"
+
+
+children: list[subprocess.Popen[str]] = []
+commands = {each.__name__: each for each in (hold, give, free, spoil, bare, spin)}
+
+if __name__ == "__main__":
+    cuda.cuMemFree_v2.argtypes = [ctypes.c_uint64]
+    begin()
+    sys.stdout.write(f"{os.getpid()}\n")
+    sys.stdout.flush()
+    for line in sys.stdin:
+        name, *arguments = line.split()
+        sys.stdout.write(f"{commands[name](*arguments)}\n")
+        sys.stdout.flush()

@@ -1,0 +1,210 @@
+"""Who uses a device without the library is found, and whose process it is. CASES 1."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_vgpu.sim import create_boards
+
+GIB = 1 << 30
+NOBODY = 65534
+SLICE = ("LD_PRELOAD", "JUPYTER_VGPU_SECRET", "JUPYTER_VGPU_SOCKET", "JUPYTER_VGPU_API")
+Start = Callable[..., Any]
+
+
+def event(agent: Any, kind: str, pid: int) -> Any:
+    """Return the event of a kind about a process; wait for it."""
+    deadline = time.monotonic() + 10
+    while True:
+        found = [each for each in agent.hub.events() if each["kind"] == kind and each["pid"] == pid]
+        if found:
+            return found[0]
+        assert time.monotonic() < deadline, agent.hub.events()
+        time.sleep(0.02)
+
+
+def after_two_looks() -> None:
+    """Let the audit look at claimed devices at least twice: it does so four times a second."""
+    time.sleep(1)
+
+
+@pytest.fixture
+def killing_agent(agent_with: Callable[..., AbstractContextManager[Any]]) -> Iterator[Any]:
+    with agent_with("--on-bypass", "kill") as agent:
+        yield agent
+
+
+def test_processes_that_attach_are_never_flagged(agent: Any, device_user: Start) -> None:
+    one, other = agent.claim("one"), agent.claim("other")
+    before = agent.hub.events()
+
+    users = [device_user(one), device_user(one), device_user(other)]
+    assert [user.asked(f"hold {GIB}") for user in users] == ["held"] * 3
+    after_two_looks()
+
+    assert agent.hub.events() == before
+
+
+def test_a_process_that_dropped_the_library_is_its_tenants(agent: Any, device_user: Start) -> None:
+    granted, other = agent.claim("one"), agent.claim("other")
+
+    dropped = device_user(granted, without=("LD_PRELOAD",), ordinal=agent.ordinal(granted))
+
+    found = event(agent, "bypass", dropped.pid)
+    assert found["claim"] == granted.claim["claim"]
+    assert "without the library: it carries the slice's secret" in found["message"]
+    assert agent.user(granted).events() == [found]
+    assert agent.hub.events(granted.claim["claim"]) == [found]
+    assert agent.user(other).events() == []
+
+
+def test_it_is_flagged_within_a_second(agent: Any, device_user: Start) -> None:
+    """The shortest of three, as the machine may be busy with something else."""
+    waits = []
+    for _ in range(3):
+        granted = agent.claim()
+        dropped = device_user(granted, without=("LD_PRELOAD",), ordinal=agent.ordinal(granted))
+        started = time.time()
+        waits.append(event(agent, "bypass", dropped.pid)["at"] - started)
+
+    assert min(waits) < 1
+
+
+def test_it_is_flagged_on_a_device_it_was_not_granted_too(agent: Any, device_user: Start) -> None:
+    granted = agent.claim()
+
+    dropped = device_user(granted, without=("LD_PRELOAD",), ordinal=1 - agent.ordinal(granted))
+
+    assert event(agent, "bypass", dropped.pid)["claim"] == granted.claim["claim"]
+
+
+def test_a_child_without_any_of_the_environment_is_known_by_its_parent(agent: Any, device_user: Start) -> None:
+    """`env -i python`, from a terminal in the slice."""
+    granted = agent.claim()
+    parent = device_user(granted)
+
+    child = int(parent.asked(f"bare {agent.ordinal(granted)}"))
+
+    found = event(agent, "bypass", child)
+    assert found["claim"] == granted.claim["claim"]
+    assert f"it descends from process {parent.pid}" in found["message"]
+    os.kill(child, signal.SIGKILL)
+
+
+def test_a_process_of_no_slice_is_a_stranger(agent: Any, device_user: Start) -> None:
+    granted = agent.claim()
+
+    stranger = device_user(granted, without=SLICE, ordinal=agent.ordinal(granted))
+
+    found = event(agent, "stranger", stranger.pid)
+    assert (found["claim"], "outside of any slice" in found["message"]) == (None, True)
+    assert agent.user(granted).events() == []
+
+
+def test_each_process_is_flagged_once(agent: Any, device_user: Start) -> None:
+    granted = agent.claim()
+    dropped = device_user(granted, without=("LD_PRELOAD",), ordinal=agent.ordinal(granted))
+    event(agent, "bypass", dropped.pid)
+
+    after_two_looks()
+
+    assert len(agent.user(granted).events()) == 1
+
+
+def test_by_policy_it_is_ended_and_nobody_else_is(killing_agent: Any, device_user: Start) -> None:
+    agent = killing_agent
+    granted = agent.claim()
+    good = device_user(granted)
+    stranger = device_user(granted, without=SLICE, ordinal=agent.ordinal(granted))
+    event(agent, "stranger", stranger.pid)
+
+    dropped = device_user(granted, without=("LD_PRELOAD",), ordinal=agent.ordinal(granted))
+
+    assert dropped.process.wait(10) == -signal.SIGKILL
+    assert "ended process" in event(agent, "kill", dropped.pid)["message"]
+    assert [user.asked(f"hold {GIB}") for user in (good, stranger)] == ["held", "held"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to claim for another user")
+def test_a_process_of_another_user_than_the_slices_is_not_ended(killing_agent: Any, device_user: Start) -> None:
+    agent = killing_agent
+    granted = agent.claim(uid=NOBODY)
+
+    dropped = device_user(granted, without=("LD_PRELOAD",), ordinal=agent.ordinal(granted))
+
+    assert f"it is uid 0's, and the slice uid {NOBODY}'s" in event(agent, "kill", dropped.pid)["message"]
+    assert dropped.asked(f"hold {GIB}") == "held"
+
+
+def test_reporting_ends_nothing(agent: Any, device_user: Start) -> None:
+    granted = agent.claim()
+
+    dropped = device_user(granted, without=("LD_PRELOAD",), ordinal=agent.ordinal(granted))
+    event(agent, "bypass", dropped.pid)
+
+    assert dropped.asked(f"hold {GIB}") == "held"
+
+
+def test_one_that_attached_to_an_earlier_agent_is_not_flagged(
+    agent_with: Callable[..., AbstractContextManager[Any]], device_user: Start, tmp_path: Path
+) -> None:
+    """It idles, so it has not noticed yet that there is a new one; what it has is charged all the same."""
+    board = create_boards(tmp_path / "board.sim", "a100-80")
+    with agent_with(board=board) as agent:
+        granted = agent.claim(share="1/4", memory="10GiB")
+        idle = device_user(granted)
+        assert idle.asked(f"hold {4 * GIB}") == "held"
+
+        agent.end(signal.SIGKILL)
+        agent.start()
+        deadline = time.monotonic() + 10
+        while (used := agent.hub.usage(granted.claim["claim"])["devices"][0]["memory_used_bytes"]) < 4 * GIB:
+            assert time.monotonic() < deadline, used
+            time.sleep(0.02)
+
+        assert agent.hub.events() == []
+        assert idle.asked(f"hold {GIB}") == "held"
+        assert idle.asked(f"hold {6 * GIB}") == "refused"
+
+
+def test_a_zeroed_usage_page_is_flagged(agent: Any, device_user: Start) -> None:
+    granted = agent.claim(share="1/4", memory="10GiB")
+    liar, honest = device_user(granted), device_user(granted)
+    assert [user.asked(f"hold {GIB}") for user in (liar, honest)] == ["held", "held"]
+    after_two_looks()
+    before = len(agent.user(granted).events())
+
+    assert liar.asked("spoil 0") == "spoilt"
+
+    found = event(agent, "usage", liar.pid)
+    assert "its page gives up 1.0 GiB that the driver still holds" in found["message"]
+    assert (found["claim"], before) == (granted.claim["claim"], 0)
+
+
+def test_a_page_full_of_nonsense_is_flagged_and_not_believed(agent: Any, device_user: Start) -> None:
+    granted = agent.claim()
+    liar = device_user(granted)
+
+    assert liar.asked("spoil 255") == "spoilt"
+
+    assert "more memory than the device has" in event(agent, "usage", liar.pid)["message"]
+
+
+def test_events_are_counted_for_prometheus(agent: Any, device_user: Start) -> None:
+    granted = agent.claim()
+    dropped = device_user(granted, without=("LD_PRELOAD",), ordinal=agent.ordinal(granted))
+    event(agent, "bypass", dropped.pid)
+
+    text = agent.metrics()
+
+    labels = f'claim="{granted.claim["claim"]}",hub="hub",kind="bypass",tenant="alice"'
+    assert f"jupyter_vgpu_claim_events_total{{{labels}}} 1.0" in text
+    assert 'jupyter_vgpu_events_total{kind="kill"}' in text
