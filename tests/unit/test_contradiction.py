@@ -1,0 +1,84 @@
+"""A usage page against NVML: what cannot be true, and what honest programs do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from jupyter_vgpu.agent.contradiction import PageWatch
+from jupyter_vgpu.agent.overhead import Held
+
+MIB, GIB = 1 << 20, 1 << 30
+CONTEXT = 520 * MIB
+TOTAL = 80 * GIB
+
+# NVML's figure, the page's before and after, launches.
+Look = tuple[int | None, int, int, int]
+
+
+def still(used: int | None, held: int, launches: int = 0) -> Look:
+    return used, held, held, launches
+
+
+def answers(looks: Sequence[Look], written: int | None = None) -> list[str]:
+    page = PageWatch()
+    found = []
+    for used, before, after, launches in looks:
+        answer = page.look(used, Held(before, after), launches, after if written is None else written, TOTAL)
+        if answer is not None:
+            found.append(answer)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("looks", "says"),
+    [
+        pytest.param(
+            [still(4 * GIB + CONTEXT, 4 * GIB), still(4 * GIB + CONTEXT, 0), still(4 * GIB + CONTEXT, 0)],
+            "gives up 4.0 GiB that the driver still holds",
+            id="a page that is zeroed",
+        ),
+        pytest.param(
+            [still(GIB + CONTEXT, GIB), still(GIB + CONTEXT, 0), still(GIB + CONTEXT, 0)],
+            "gives up 1.0 GiB",
+            id="a small one too",
+        ),
+        pytest.param([still(5 * GIB, 0)] * 2, "does not account for", id="a page that was always empty"),
+        pytest.param(
+            [still(CONTEXT, 0, 900), still(CONTEXT, 0, 3)], "counted 900 launches and now 3", id="launches fall"
+        ),
+    ],
+)
+def test_what_cannot_be_is_said_once(looks: Sequence[Look], says: str) -> None:
+    (answer,) = answers([*looks, *[looks[-1]] * 5])
+
+    assert says in answer
+
+
+def test_more_memory_than_there_is_cannot_be() -> None:
+    (answer,) = answers([still(CONTEXT, TOTAL)] * 4, written=2**63)
+
+    assert "more memory than the device has" in answer
+
+
+@pytest.mark.parametrize(
+    "looks",
+    [
+        pytest.param([still(CONTEXT, 0), still(9 * GIB, 9 * GIB - CONTEXT), still(CONTEXT, 0)], id="allocate and free"),
+        pytest.param(
+            [still(8 * GIB + CONTEXT, 8 * GIB), (8 * GIB + CONTEXT, 0, 0, 0), still(CONTEXT, 0)],
+            id="a page that is seen before the driver is asked",
+        ),
+        pytest.param(
+            [still(4 * GIB + CONTEXT, 4 * GIB), still(CONTEXT + 900 * MIB, 0), still(CONTEXT + 900 * MIB, 0)],
+            id="free, and load code meanwhile",
+        ),
+        pytest.param([still(CONTEXT, 3 * GIB)] * 5, id="managed memory that is not on the device"),
+        pytest.param([still(CONTEXT + GIB, 0)] * 5, id="a gigabyte of code"),
+        pytest.param([still(5 * GIB, 0), still(5 * GIB, 4 * GIB)] * 5, id="a page that is a look behind"),
+        pytest.param([still(None, 0, 5)] * 5, id="NVML says nothing"),
+    ],
+)
+def test_honest_programs_are_not_flagged(looks: Sequence[Look]) -> None:
+    assert answers(looks) == []
