@@ -15,6 +15,8 @@
 // Launches between two samples while a shape is new.
 #define NEW_SHAPE_LAUNCHES 16u
 #define NEW_SHAPE_SAMPLES 6u
+// A shape whose samples are all spoiled is left to the usual interval.
+#define NEW_SHAPE_TRIES 32u
 
 struct jvgpu_meter_s {
   uint64_t due_ns;        // GPU time at which the next sample is due
@@ -195,7 +197,8 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, uint64_t sha
   if (jvgpu_sampler_is_open(&meter->sampler)) {
     jvgpu_sampler_step(&meter->sampler, shape, stream, calls, busy_ns, quiet);
   }
-  const bool is_new = shape->samples < NEW_SHAPE_SAMPLES && launches - meter->last_sampled >= NEW_SHAPE_LAUNCHES;
+  const bool is_new = shape->samples < NEW_SHAPE_SAMPLES && shape->tries < NEW_SHAPE_TRIES &&
+                      launches - meter->last_sampled >= NEW_SHAPE_LAUNCHES;
   if (quiet || (!is_new && busy_ns < meter->due_ns)) {
     return none;
   }

@@ -16,10 +16,12 @@
 // One session: some ten turns of two tenants.
 #define PULSES 400
 #define PULSE_NS 200000
-#define AGAIN_NS UINT64_C(1000000000)
+#define AGAIN_NS UINT64_C(400000000)
+// An older answer is no measurement any more.
+#define FRESH_NS UINT64_C(1000000000)
 
-// A hole between two stamps longer than this is a lost turn (measured, H200: 2.3 ms and more).
-#define HOLE_MS 1.0
+// A stamp this much later than its pulse met a lost turn (measured, H200: 2.3 ms and more).
+#define LOST_MS 0.5
 // source: measured, H200: two always-busy contexts together get 0.905 of what one alone gets.
 #define SWITCHING_LEAVES 0.905
 
@@ -33,46 +35,54 @@ static uint64_t now_ns(void)
   return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-// returns: the part of the span in which stamps came. `stamps_ms` rise; at least two.
-// A hole begins somewhere between the last stamp before it and the next pulse that would have been
-// stamped: half an interval too early on average, which is taken off.
-static double on_fraction_of(const float *stamps_ms, int count)
+// returns: the part of the span in which this context had the GPU. `stamps_ms` and `made_ms` are when
+// each pulse was stamped by the GPU and recorded by the host; both rise; at least two.
+// A pulse that is stamped much later after its forerunner than it was recorded after it met a lost
+// turn, which began somewhere between the two: half an interval later on average. Where the host
+// itself paused, both gaps are wide, and nothing was lost.
+static double on_fraction_of(const float *stamps_ms, const double *made_ms, int count)
 {
-  double holes_ms = 0;
-  double between_ms = 0;
-  int    holes = 0;
-  int    betweens = 0;
+  double lost_ms = 0;
   for (int i = 1; i < count; i++) {
     const double gap_ms = (double)stamps_ms[i] - (double)stamps_ms[i - 1];
-    if (gap_ms > HOLE_MS) {
-      holes_ms += gap_ms;
-      holes += 1;
-    } else if (gap_ms > 0.02) {
-      between_ms += gap_ms;
-      betweens += 1;
+    const double host_gap_ms = made_ms[i] - made_ms[i - 1];
+    if (gap_ms - host_gap_ms > LOST_MS) {
+      lost_ms += gap_ms - host_gap_ms / 2;
     }
   }
   const double span_ms = (double)stamps_ms[count - 1] - (double)stamps_ms[0];
-  const double interval_ms = betweens > 0 ? between_ms / betweens : 0;
-  return span_ms > 0 ? 1.0 - (holes_ms - holes * interval_ms / 2) / span_ms : 1.0;
+  return span_ms > 0 && lost_ms < span_ms ? 1.0 - lost_ms / span_ms : 1.0;
+}
+
+// Note an answer. Neighbours come and go: only small differences are smoothed.
+static void answer(jvgpu_pulse_t *pulse, double seen)
+{
+  const double before = (double)__atomic_load_n(&pulse->fraction_ppm, __ATOMIC_RELAXED) / 1e6;
+  const bool   differs = pulse->answered_ns == 0 || seen > before * 1.1 || seen < before * 0.9;
+  const double smoothed = differs ? seen : before + (seen - before) / 4;
+  __atomic_store_n(&pulse->fraction_ppm, (uint64_t)(smoothed * 1e6), __ATOMIC_RELAXED);
+  // Release: whoever sees the time sees the figure.
+  __atomic_store_n(&pulse->answered_ns, now_ns(), __ATOMIC_RELEASE);
 }
 
 // returns: whether the driver still answers.
 static bool hold_session(jvgpu_pulse_t *pulse, CUstream stream, const CUevent *events)
 {
   static float          stamps_ms[PULSES];
+  static double         made_ms[PULSES];
   const struct timespec pause = {.tv_nsec = PULSE_NS - 60000};
   for (int i = 0; i < PULSES; i++) {
+    made_ms[i] = (double)now_ns() / 1e6;
     if (jvgpu_real.cuEventRecord(events[i], stream) != CUDA_SUCCESS) {
       return false;
     }
     nanosleep(&pause, NULL);
   }
-  while (jvgpu_real.cuEventQuery(events[PULSES - 1]) != CUDA_SUCCESS) {
+  for (CUresult result = CUDA_ERROR_NOT_READY; result == CUDA_ERROR_NOT_READY;) {
     nanosleep(&pause, NULL);
-    if (jvgpu_real.cuEventQuery(events[0]) != CUDA_SUCCESS) {
-      // Not even the first: give up what would be an old answer.
-      return jvgpu_real.cuStreamQuery(stream) != CUDA_ERROR_DEINITIALIZED;
+    result = jvgpu_real.cuEventQuery(events[PULSES - 1]);
+    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) {
+      return false;
     }
   }
   for (int i = 0; i < PULSES; i++) {
@@ -80,11 +90,7 @@ static bool hold_session(jvgpu_pulse_t *pulse, CUstream stream, const CUevent *e
       return false;
     }
   }
-  const double   seen = on_fraction_of(stamps_ms, PULSES);
-  const uint64_t before = __atomic_load_n(&pulse->fraction_ppm, __ATOMIC_RELAXED);
-  const double   smoothed = pulse->answers == 0 ? seen : (double)before / 1e6 + (seen - (double)before / 1e6) / 4;
-  __atomic_store_n(&pulse->fraction_ppm, (uint64_t)(smoothed * 1e6), __ATOMIC_RELAXED);
-  __atomic_fetch_add(&pulse->answers, 1, __ATOMIC_RELEASE);
+  answer(pulse, on_fraction_of(stamps_ms, made_ms, PULSES));
   return true;
 }
 
@@ -142,7 +148,8 @@ jvgpu_turns_t jvgpu_pulse_turns(jvgpu_pulse_t *pulse, CUcontext ctx, uint32_t co
     __atomic_fetch_add(&pulse->asked, 1, __ATOMIC_RELEASE);
     syscall(SYS_futex, &pulse->asked, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
   }
-  if (__atomic_load_n(&pulse->answers, __ATOMIC_ACQUIRE) == 0) {
+  const uint64_t answered_ns = __atomic_load_n(&pulse->answered_ns, __ATOMIC_ACQUIRE);
+  if (answered_ns == 0 || now - answered_ns > FRESH_NS) {
     return (jvgpu_turns_t){.on_fraction = contenders > 1 ? SWITCHING_LEAVES / contenders : 1.0};
   }
   return (jvgpu_turns_t){.on_fraction = (double)__atomic_load_n(&pulse->fraction_ppm, __ATOMIC_RELAXED) / 1e6,

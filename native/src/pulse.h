@@ -17,8 +17,8 @@
 typedef struct jvgpu_pulse_s {
   uint32_t  started;      // the thread was made, or could not be
   uint32_t  asked;        // a futex word: grows with each question
-  uint32_t  answers;      // sessions made
   uint64_t  fraction_ppm; // the last answer, smoothed
+  uint64_t  answered_ns;  // when the last session ended, 0 = never
   uint64_t  asked_ns;     // when the last session was asked for
   CUcontext ctx;
 } jvgpu_pulse_t;

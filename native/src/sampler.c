@@ -14,6 +14,10 @@
 // source: measured, H200: 4.7..5.1 µs for a host way of 4.1..4.2 µs.
 #define IDLE_EXTRA_NS 650.0
 
+// Beyond this the second event came too late to end with the launch.
+#define MOST_LATE_NS 4000.0
+#define FIRST_GUESSES 3
+
 // Samples of one launch at a time after a run that the host could not keep queued.
 #define SINGLY_SAMPLES 8
 
@@ -60,6 +64,14 @@ static void learn_span(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, d
   }
 }
 
+// The GPU waited for this launch. What the host did meanwhile is known for one launch alone, if nothing
+// held it up after it; beside others, who may have had the GPU in the pause, it is a first guess only.
+static bool is_usable_unqueued(const jvgpu_sample_t *sample, uint32_t contenders)
+{
+  return !sample->is_over && sample->late_ns < MOST_LATE_NS &&
+         (contenders <= 1 || sample->shape->samples < FIRST_GUESSES);
+}
+
 static uint64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uint32_t contenders)
 {
   float         elapsed_ms = 0;
@@ -72,11 +84,15 @@ static uint64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, ui
     learn_span(sampler, sample, elapsed_ns);
     return 0;
   }
-  if (sample->launches > 1 && !sample->was_queued) {
-    sample->shape->singly = SINGLY_SAMPLES;
+  if (!sample->was_queued && !is_usable_unqueued(sample, contenders)) {
+    sample->shape->singly = sample->is_over ? SINGLY_SAMPLES : sample->shape->singly;
     return 0;
   }
   sample->shape->singly -= sample->shape->singly != 0;
+  if (sample->is_over && sampler->streams > 1) {
+    // A run over several streams has their overlap in it already.
+    set_overlap(sampler, 1.0);
+  }
   const double own_ns = elapsed_ns - (sample->was_queued ? PAIR_NS : sample->host_ns + IDLE_EXTRA_NS);
   if (jvgpu_shape_needs_turns(sample->shape, own_ns, sample->launches)) {
     turns = jvgpu_pulse_turns(&sampler->pulse, sampler->ctx, contenders);
@@ -134,6 +150,7 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
     sample->state = JVGPU_SAMPLE_OPEN;
     sample->shape = shape;
     sample->launches = 1;
+    sample->is_over = false;
     return i;
   }
   return -1;
@@ -142,6 +159,7 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
 static void open_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open, int sample, CUstream stream, uint32_t wanted,
                       uint64_t busy_ns)
 {
+  sampler->samples[sample].is_over = true;
   open->stream = stream;
   open->launches = sampler->launches;
   open->wanted = wanted;
@@ -176,7 +194,7 @@ static void look_at_streams(jvgpu_sampler_t *sampler, CUstream stream, const jvg
 {
   sampler->streams = (uint32_t)__builtin_popcountll(sampler->streams_seen);
   sampler->streams_seen = 0;
-  if (sampler->streams < 2) {
+  if (sampler->streams < 2 || !sampler->is_mixed) {
     set_overlap(sampler, 1.0);
     return;
   }
@@ -200,12 +218,15 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
     if (sampler->span.sample < 0) {
       look_at_streams(sampler, stream, calls, busy_ns);
     }
-    sample = sampler->run.sample < 0 ? begin(sampler, shape, stream, calls) : -1;
+    // Streams take turns on the GPU: one launch alone says little there, once a first guess is made, and
+    // a run has to go round at least twice.
+    const bool alone = sampler->streams < 2 || !sampler->is_mixed || shape->samples == 0;
+    sample = alone && sampler->run.sample < 0 ? begin(sampler, shape, stream, calls) : -1;
   }
   if (sample >= 0) {
     uint32_t run = jvgpu_shape_run(shape);
-    // Streams take turns: a run over several has to go round at least twice.
-    run = run > 1 && sampler->streams > 1 && run < 2 * sampler->streams ? 2 * sampler->streams : run;
+    shape->tries += 1;
+    run = sampler->streams > 1 && !sampler->is_mixed && run < 2 * sampler->streams ? 2 * sampler->streams : run;
     if (run > 1) {
       open_over(sampler, &sampler->run, sample, stream, run, busy_ns);
       sample = -1;
@@ -225,6 +246,7 @@ void jvgpu_sampler_end(jvgpu_sampler_t *sampler, int index, CUstream stream, con
   jvgpu_sample_state_t state = JVGPU_SAMPLE_FREE;
   if (result == CUDA_SUCCESS && calls->record(sample->ended, stream) == CUDA_SUCCESS) {
     sample->host_ns = ended_ns - sample->host_ns;
+    sample->late_ns = now_ns() - ended_ns;
     sample->was_queued = jvgpu_real.cuEventQuery(sample->begun) != CUDA_SUCCESS;
     state = JVGPU_SAMPLE_PENDING;
   }
@@ -242,8 +264,10 @@ static void step_one(jvgpu_sampler_t *sampler, jvgpu_open_t *open, const jvgpu_s
   const bool           is_other = only != NULL && only != shape;
   const bool           is_enough = sampler->launches - open->launches >= open->wanted;
   if (quiet || (is_other && stream != open->stream)) {
+    sampler->is_mixed = sampler->is_mixed || !quiet;
     drop_over(sampler, open);
   } else if (stream == open->stream && (is_enough || is_other)) {
+    sampler->is_mixed = sampler->is_mixed && !(only != NULL && is_enough && sampler->streams > 1);
     close_over(sampler, open, calls, busy_ns);
   }
 }

@@ -40,6 +40,8 @@ typedef struct jvgpu_sample_s {
   uint32_t             launches;    // between the events
   double               host_ns;     // one launch: from the first event's record to the launch's return
   double               charged_ns;  // span: what was charged meanwhile, had nothing overlapped
+  double               late_ns;     // one launch: from the launch's return to the second event's record
+  bool                 is_over;     // a run or a span: closed by a later launch
   bool                 was_queued;  // the GPU had not come to the first event when the second was recorded
 } jvgpu_sample_t;
 
@@ -62,6 +64,7 @@ typedef struct jvgpu_sampler_s {
   uint32_t       launches;      // made, not exact between threads
   uint64_t       streams_seen;  // as bits of a hash, since the last look
   uint32_t       streams;       // how many that were
+  bool           is_mixed;      // launches of several shapes are interleaved over streams
   double         overlap;       // GPU time of all launches together as part of their durations' sum
   uint64_t       overlap_ppm;   // the same, for the launch path; 1000000 = one after the other
   jvgpu_pulse_t  pulse;

@@ -26,6 +26,7 @@ typedef struct jvgpu_shape_s {
   uint16_t odd;          // samples in a row that did not fit
   uint8_t  by_turns;     // the mean rests on parts of turns
   uint8_t  singly;       // samples to take of one launch only: its runs are not queued
+  uint32_t tries;        // samples begun
 } jvgpu_shape_t;
 
 typedef struct jvgpu_shapes_s {
