@@ -16,6 +16,7 @@ from jupyter_vgpu.agent.auditor import Auditor, Question, Sight, Unknown
 from jupyter_vgpu.agent.contradiction import PageWatch
 from jupyter_vgpu.agent.ending import end_process
 from jupyter_vgpu.agent.events import Event, EventLog, Kind
+from jupyter_vgpu.agent.metering import Metered, MeterWatch
 from jupyter_vgpu.agent.origin import Claimant
 from jupyter_vgpu.agent.overhead import Held
 from jupyter_vgpu.agent.peers import started_ticks
@@ -75,6 +76,7 @@ class Oversight:
         self._beats = 0
         self._seen_at: dict[str, float] = {}
         self._pages: dict[tuple[str, int, int, int], PageWatch] = {}
+        self._meters = {uuid: MeterWatch() for uuid in uuids}
         self._noted: dict[tuple[Kind, int, int], float] = {}
         self._started_ticks = started_ticks(os.getpid()) or 0
         self.trouble = "it has not looked yet"
@@ -104,7 +106,8 @@ class Oversight:
             return
         self._is_asked = True
         attached = frozenset(pid for tenant in tenants for pid in tenant.processes)
-        self._auditor.ask(Question(dict.fromkeys(uuids, False), attached, self._claimants()))
+        devices = {uuid: self._meters[uuid].is_suspicious for uuid in uuids}
+        self._auditor.ask(Question(devices, attached, self._claimants()))
 
     def is_current(self, tenant: Tenant) -> bool:
         """Return whether all of a tenant's devices were looked at within the last seconds."""
@@ -130,6 +133,8 @@ class Oversight:
                 if look is not None:
                     self._weigh(tenant, index, look, unknown)
         self._forget_pages(tenants)
+        for uuid, look in sight.looks.items():
+            self._check_meters(uuid, look, tenants, any(uuid in each.uuids for each in unknown))
         by_claim = {tenant.claim.claim_id: tenant for tenant in tenants}
         for each in unknown:
             self._note_unknown(each, by_claim.get(each.origin.claim_id or ""))
@@ -160,6 +165,28 @@ class Oversight:
         }
         self._pages = {key: page for key, page in self._pages.items() if key[:3] in living}
 
+    def _check_meters(self, uuid: str, look: DeviceLook, tenants: Sequence[Tenant], has_unmetered: bool) -> None:
+        watch = self._meters[uuid]
+        if look.use is None or has_unmetered:
+            watch.skip()
+            return
+        metered = [
+            each
+            for tenant in tenants
+            for index, grant in enumerate(tenant.claim.grants)
+            if grant.uuid == uuid and (each := _metered(tenant, index, look)) is not None
+        ]
+        claim_id = watch.look(metered, look.use)
+        if claim_id is None:
+            return
+        slow = next(each for each in metered if each.claim_id == claim_id)
+        message = (
+            f"{uuid} was active for {watch.mean.active:.0%} of the last second, and the meters of all slices on it add "
+            f"up to {sum(each.fraction for each in metered):.0%}; this slice's says {slow.fraction:.0%}"
+            + ("" if slow.nvml is None else f", where NVML says {slow.nvml:.0%}")
+        )
+        self._events.add(Event(time.time(), "meter", message, claim_id))
+
     def _note_unknown(self, unknown: Unknown, tenant: Tenant | None) -> None:
         facts, origin = unknown.facts, unknown.origin
         if tenant is None and not self._rules.notes_strangers:
@@ -187,3 +214,17 @@ class Oversight:
             if refusal:
                 message = f"process {facts.pid} ({facts.name}) was not ended: {refusal}"
             self._events.add(Event(time.time(), "kill", message, claim.claim_id, facts.pid))
+
+
+def _metered(tenant: Tenant, index: int, look: DeviceLook) -> Metered | None:
+    """Return what a tenant's meter says of its device at `index`; `None` when it has nothing to do with it now."""
+    rates = tenant.rates(index)
+    here = {row.pid for row in look.processes} & tenant.processes.keys()
+    if not here and rates.gpu_time_fraction == 0:
+        return None
+    return Metered(
+        claim_id=tenant.claim.claim_id,
+        fraction=rates.gpu_time_fraction,
+        nvml=sum(look.utilisation.get(pid, 0.0) for pid in here) if look.utilisation else None,
+        launches=rates.launches_per_second > 0 or tenant.totals(index).launches == 0,
+    )

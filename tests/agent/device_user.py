@@ -52,11 +52,17 @@ def free() -> str:
     return str(free_bytes.value)
 
 
-def spoil(byte: str) -> str:
-    """Overwrite all slots of the usage page, found among this process's mappings, with one byte."""
+def usage_page() -> tuple[int, int]:
+    """Return where this process's usage page begins and ends, found among its mappings as any program can."""
     maps = Path("/proc/self/maps").read_text()
     begin, end = re.search(r"^(\w+)-(\w+) rw-s .*jvgpu-usage", maps, re.MULTILINE).groups()
-    ctypes.memset(int(begin, 16) + 64, int(byte), int(end, 16) - int(begin, 16) - 64)
+    return int(begin, 16), int(end, 16)
+
+
+def spoil(byte: str) -> str:
+    """Overwrite all slots of the usage page with one byte."""
+    begin, end = usage_page()
+    ctypes.memset(begin + 64, int(byte), end - begin - 64)
     return "spoilt"
 
 
@@ -69,17 +75,29 @@ def bare(ordinal: str) -> str:
     return started.stdout.readline().strip()
 
 
-def spin(microseconds: str, seconds: str) -> str:
-    """Keep the device busy with launches of that length, for so long."""
+def spin(microseconds: str, seconds: str, part: str = "1", said: str = "1") -> str:
+    """Launch for so long, and leave pauses so that the device has work for `part` of it.
+
+    `said`: what part of the GPU time it had this process lets stand in its usage page.
+    """
     module, function, stream = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
     ok(cuda.cuModuleLoadData(ctypes.byref(module), b"any text\0"))
     ok(cuda.cuModuleGetFunction(ctypes.byref(function), module, f"sim_busy_{microseconds}us".encode()))
     ok(cuda.cuStreamCreate(ctypes.byref(stream), 1))
-    until = time.monotonic() + float(seconds)
-    while time.monotonic() < until:
+    busy_seconds = 8 * int(microseconds) / 1e6
+    begun = time.monotonic()
+    batches, stands = 0, 0
+    while time.monotonic() < begun + float(seconds):
         for _ in range(8):
             ok(cuda.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, None, None))
         ok(cuda.cuStreamSynchronize(stream))
+        batches += 1
+        if said != "1":
+            # native/include/jvgpu/pages.h: the first slot, its first device, busy_ns.
+            busy_ns = ctypes.c_uint64.from_address(usage_page()[0] + 64 + 64 + 32)
+            stands += int((busy_ns.value - stands) * float(said))
+            busy_ns.value = stands
+        time.sleep(max(0, begun + batches * busy_seconds / float(part) - time.monotonic()))
     return "spun"
 
 

@@ -1,0 +1,75 @@
+"""A tenant whose page says less GPU time than it had is found; nobody else is. The meter is the real library's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Start = Callable[..., Any]
+SPIN_SECONDS = 4
+
+
+def meter_events(agent: Any) -> list[Any]:
+    return [event for event in agent.hub.events() if event["kind"] == "meter"]
+
+
+def flagged_after(agent: Any, granted: Any, seconds: float) -> float:
+    """Return after how many seconds a claim was flagged. The agent's clock is ours."""
+    started = time.time()
+    while time.time() < started + seconds:
+        for event in meter_events(agent):
+            if event["claim"] == granted.claim["claim"]:
+                return float(event["at"] - started)
+        time.sleep(0.05)
+    raise AssertionError(f"not flagged within {seconds} s: {agent.hub.events()}")
+
+
+@pytest.mark.parametrize("said", ["0", "0.5"], ids=["nothing", "half"])
+def test_a_page_that_says_too_little_is_flagged_within_two_seconds(
+    own_agent: Any, device_user: Start, said: str
+) -> None:
+    """The shortest of up to three, as the machine may be busy with something else."""
+    waits: list[float] = []
+    while not waits or (min(waits) > 2 and len(waits) < 3):
+        granted = own_agent.claim()
+        liar = device_user(granted)
+        liar.tell(f"spin 500 {SPIN_SECONDS} 0.9 {said}")
+        waits.append(flagged_after(own_agent, granted, SPIN_SECONDS))
+        message = own_agent.user(granted).events()[-1]["message"]
+        liar.close()
+        own_agent.hub.release_claim(granted.claim["claim"])
+
+    assert min(waits) <= 2
+    assert "this slice's says" in message
+
+
+@pytest.mark.parametrize("said", ["0", "0.5"], ids=["nothing", "half"])
+def test_it_is_the_liar_who_is_flagged_and_not_its_neighbour(own_agent: Any, device_user: Start, said: str) -> None:
+    agent = own_agent
+    mine, theirs = agent.claim("liar"), agent.claim("neighbour")
+    liar, neighbour = device_user(mine), device_user(theirs)
+
+    neighbour.tell(f"spin 500 {SPIN_SECONDS} 0.3")
+    liar.tell(f"spin 500 {SPIN_SECONDS} 0.6 {said}")
+
+    assert flagged_after(agent, mine, SPIN_SECONDS) > 0
+    assert {event["claim"] for event in meter_events(agent)} == {mine.claim["claim"]}
+    assert neighbour.answer() == "spun"
+
+
+def test_the_honest_are_not_flagged(own_agent: Any, device_user: Start) -> None:
+    """Short and long launches, alone and beside each other, from their first launch on."""
+    agent = own_agent
+    granted = [agent.claim(name) for name in ("one", "other", "third")]
+    users = [device_user(each) for each in granted]
+
+    for user, work in zip(users, ("20 2 0.3", "2000 2 0.3", "20000 2 0.9"), strict=True):
+        user.tell(f"spin {work}")
+    assert [user.answer() for user in users] == ["spun"] * 3
+    # One goes on alone.
+    assert users[0].asked("spin 300000 2") == "spun"
+
+    assert meter_events(agent) == []
