@@ -94,18 +94,20 @@ static void note_waiting(jvgpu_process_t *self, jvgpu_meter_t *meter, int device
 }
 
 // A program that never waits for its work: look, at a sample, whether it is still in flight.
-static void look_at_flight(jvgpu_process_t *self, jvgpu_meter_t *meter, int device, CUstream stream)
+// returns: whether the stream has nothing to do.
+static bool look_at_flight(jvgpu_process_t *self, jvgpu_meter_t *meter, int device, CUstream stream, uint64_t busy_ns)
 {
   const uint64_t begun_ns = __atomic_load_n(&meter->flight_begun_ns, __ATOMIC_RELAXED);
-  if (begun_ns == 0) {
-    return;
-  }
-  if (jvgpu_real.cuStreamQuery(stream) == CUDA_SUCCESS) {
-    // It was done before we came: when, nobody knows. A slow host's pauses are not waiting.
+  const bool     is_idle = jvgpu_real.cuStreamQuery(stream) == CUDA_SUCCESS;
+  if (begun_ns != 0 && is_idle) {
+    // It was done before we came: when, nobody knows. A slow host's pauses are not waiting, and what
+    // is in flight begins with this launch.
     __atomic_store_n(&meter->flight_begun_ns, 0, __ATOMIC_RELAXED);
-  } else {
+    note_flight(meter, busy_ns);
+  } else if (begun_ns != 0) {
     note_waiting(self, meter, device, begun_ns);
   }
+  return is_idle;
 }
 
 void jvgpu_meter_drained(jvgpu_process_t *self)
@@ -202,10 +204,10 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, uint64_t sha
   if (quiet || (!is_new && busy_ns < meter->due_ns)) {
     return none;
   }
-  uint64_t late_ns;
-  look_at_flight(self, meter, device, stream);
-  const int sample =
-      jvgpu_sampler_open(&meter->sampler, shape, stream, calls, contenders_of(self, device), busy_ns, &late_ns);
+  uint64_t   late_ns;
+  const bool is_idle = look_at_flight(self, meter, device, stream, busy_ns);
+  const int  sample = jvgpu_sampler_open(&meter->sampler, shape, stream, is_idle, calls, contenders_of(self, device),
+                                         busy_ns, &late_ns);
   set_next(self, meter, device, busy_ns + late_ns);
   if (late_ns != 0) {
     __atomic_fetch_add(&use->busy_ns, late_ns, __ATOMIC_RELAXED);

@@ -42,7 +42,8 @@ typedef struct jvgpu_sample_s {
   double               charged_ns;  // span: what was charged meanwhile, had nothing overlapped
   double               late_ns;     // one launch: from the launch's return to the second event's record
   bool                 is_over;     // a run or a span: closed by a later launch
-  bool                 was_queued;  // the GPU had not come to the first event when the second was recorded
+  bool                 was_queued;  // the GPU had not come to the first event when all was there
+  bool                 was_idle;    // one launch: the stream had nothing to do before it
 } jvgpu_sample_t;
 
 // A run or a span that is still open; a later launch on its stream closes it.
@@ -72,11 +73,12 @@ typedef struct jvgpu_sampler_s {
 
 void jvgpu_sampler_start(jvgpu_sampler_t *sampler);
 
-// Take in what is finished, then open a sample before a launch of `shape`. `contenders` as in the control page.
+// Take in what is finished, then open a sample before a launch of `shape`. `contenders` as in the control
+// page; `is_idle`: the stream has nothing to do at this moment.
 // returns: the index of a sample of this one launch, to be ended after it; -1 when there is none to
 // end. *late_ns: to charge for launches made before their duration was known.
 // pre: no capture is alive.
-int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream,
+int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream, bool is_idle,
                        const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns, uint64_t *late_ns);
 void jvgpu_sampler_end(jvgpu_sampler_t *sampler, int sample, CUstream stream, const jvgpu_stream_calls_t *calls,
                        CUresult result);

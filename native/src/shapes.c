@@ -15,6 +15,9 @@
 // Beyond this above what is expected a sample was cut: a switch alone costs 200 µs.
 #define CUT_NS 100000.0
 #define CUT_PART 0.1
+// A guess must be below what is known by this part to be believed.
+#define GUESS_PART 0.9
+
 // Of the GPU so much of the time is as good as all of it.
 #define NOT_CONTENDED 0.97
 
@@ -114,19 +117,32 @@ static void learn_clean(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
   }
 }
 
+// Let launches be charged by what is known now.
+static uint64_t publish(jvgpu_shape_t *shape)
+{
+  const uint64_t known_ns = (uint64_t)(shape->mean_ns + 0.5);
+  __atomic_store_n(&shape->duration_ns, known_ns > 0 ? known_ns : 1, __ATOMIC_RELAXED);
+  return __atomic_exchange_n(&shape->uncharged, 0, __ATOMIC_RELAXED) * known_ns;
+}
+
 uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_turns_t turns)
 {
-  if (elapsed_ns < 0) {
-    elapsed_ns = 0;
-  }
+  elapsed_ns = elapsed_ns < 0 ? 0 : elapsed_ns;
   if (jvgpu_shape_needs_turns(shape, elapsed_ns, launches)) {
     learn_by_turns(shape, elapsed_ns, launches, turns);
   } else {
     learn_clean(shape, elapsed_ns, launches);
   }
-  const uint64_t known_ns = (uint64_t)(shape->mean_ns + 0.5);
-  __atomic_store_n(&shape->duration_ns, known_ns > 0 ? known_ns : 1, __ATOMIC_RELAXED);
-  return __atomic_exchange_n(&shape->uncharged, 0, __ATOMIC_RELAXED) * known_ns;
+  return publish(shape);
+}
+
+uint64_t jvgpu_shape_guess(jvgpu_shape_t *shape, double elapsed_ns)
+{
+  elapsed_ns = elapsed_ns < 0 ? 0 : elapsed_ns;
+  if (shape->samples == 0 || elapsed_ns < shape->mean_ns * GUESS_PART) {
+    start_over(shape, elapsed_ns, false);
+  }
+  return publish(shape);
 }
 
 void jvgpu_shape_forget(jvgpu_shape_t *shape)

@@ -69,6 +69,9 @@ bool jvgpu_shape_needs_turns(const jvgpu_shape_t *shape, double elapsed_ns, uint
 // returns: nanoseconds to charge for launches that were made before the duration was known.
 uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_turns_t turns);
 
+// Take in a sample of one launch that may hold other people's time: it can only lower what is known.
+uint64_t jvgpu_shape_guess(jvgpu_shape_t *shape, double elapsed_ns);
+
 // Forget what is known, as when a graph executable is updated; what was charged stays charged.
 void jvgpu_shape_forget(jvgpu_shape_t *shape);
 

@@ -140,6 +140,15 @@ static void launches_before_the_first_sample_are_charged_after_it(void)
   CHECK("and is learned anew", jvgpu_shape_learn(&shape, 30 * US, 1, alone) == 2 * 30000);
 }
 
+static void guesses_only_lower_what_is_known(void)
+{
+  jvgpu_shape_t shape = fresh();
+  jvgpu_shape_guess(&shape, 80 * US);
+  jvgpu_shape_guess(&shape, 5 * US);
+  jvgpu_shape_guess(&shape, 60 * US);
+  CHECK("the lowest guess stands", shape.duration_ns == 5000);
+}
+
 static void shapes_have_rows_of_their_own(void)
 {
   static jvgpu_shapes_t shapes;
@@ -167,6 +176,7 @@ int main(void)
   alone_long_launches_are_clean();
   work_that_changes_is_followed();
   launches_before_the_first_sample_are_charged_after_it();
+  guesses_only_lower_what_is_known();
   shapes_have_rows_of_their_own();
   RESULT();
 }
