@@ -23,14 +23,17 @@ from jupyter_vgpu.errors import BadValueError
 BOARDS_DIR: Final = Path(__file__).resolve().parent / "boards"
 DEFAULT_BOARD: Final = "a100-80"
 MAX_BOARDS: Final = 16
+MAX_SLOWDOWN: Final = 1000
 
 _MAGIC: Final = 0x4D495356475055
-_LAYOUT: Final = 1
+_LAYOUT: Final = 2
 _HEADER: Final = struct.Struct("=QIIII80s80sI7I")
 _BOARD: Final = struct.Struct("=96s32s16s5Q24I")
-_SLOT_COUNT: Final = 1024
-_SLOT_BYTES: Final = 64 + MAX_BOARDS * 64
-_STATE_BYTES: Final = _HEADER.size + MAX_BOARDS * _BOARD.size + _SLOT_COUNT * _SLOT_BYTES
+_MIG_PROFILE: Final = struct.Struct("=24s18IQ")
+_MIG_PROFILES: Final = 10
+_MIG_STARTS: Final = 8
+_BOARD_BYTES: Final = _BOARD.size + _MIG_PROFILES * _MIG_PROFILE.size
+_STATE_BYTES: Final = 35984984
 
 _CUDA_VERSION: Final = 13000
 _DRIVER_VERSION: Final = "580.159.04"
@@ -71,7 +74,7 @@ def parse_boards(spec: str) -> list[str]:
     return names
 
 
-def create_boards(path: Path | str, spec: str = DEFAULT_BOARD) -> Path:
+def create_boards(path: Path | str, spec: str = DEFAULT_BOARD, slowdown: int = 1) -> Path:
     """Write a state file with idle boards and return its path.
 
     Every user of the node may write it, as every user may open a real `/dev/nvidia0`: put it where only the
@@ -81,16 +84,20 @@ def create_boards(path: Path | str, spec: str = DEFAULT_BOARD) -> Path:
     Args:
         path: Where the file goes; its folder must exist.
         spec: Which boards, see `parse_boards`.
+        slowdown: How many times slower than the machine's the boards' clock runs, 1 to 1000. Measurements on a
+            busy machine are disturbed by so much less.
 
     Raises:
-        BadValueError: `spec` names no known board.
+        BadValueError: `spec` names no known board, or `slowdown` is out of range.
         OSError: The file cannot be written.
     """
     names = parse_boards(spec)
+    if not 1 <= slowdown <= MAX_SLOWDOWN:
+        raise BadValueError("slowdown", slowdown, f"it is a whole number from 1 to {MAX_SLOWDOWN}")
     target = Path(path)
     boards = b"".join(_pack_board(name, number) for number, name in enumerate(names))
     versions = (_DRIVER_VERSION.encode(), f"13.{_DRIVER_VERSION}".encode())
-    header = _HEADER.pack(_MAGIC, _LAYOUT, len(names), _CUDA_VERSION, 0, *versions, *[0] * 8)
+    header = _HEADER.pack(_MAGIC, _LAYOUT, len(names), _CUDA_VERSION, slowdown, *versions, *[0] * 8)
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     temporary = Path(name)
     try:
@@ -104,6 +111,23 @@ def create_boards(path: Path | str, spec: str = DEFAULT_BOARD) -> Path:
             temporary.unlink()
         raise
     return target
+
+
+_CONTROLS_OFFSET: Final = 21848
+_CONTROL_BYTES: Final = 5840
+
+
+def set_mps(path: Path | str, active: bool) -> None:
+    """Let the contexts of all processes run at once on every board, as under an MPS server, or in turns again.
+
+    Args:
+        path: The state file.
+        active: True for at once.
+    """
+    with Path(path).open("r+b", buffering=0) as file:
+        for number in range(MAX_BOARDS):
+            file.seek(_CONTROLS_OFFSET + number * _CONTROL_BYTES + 4)
+            file.write(struct.pack("=I", active))
 
 
 def board_uuid(name: str, number: int) -> uuid.UUID:
@@ -151,10 +175,33 @@ def _pack_board(name: str, number: int) -> bytes:
         board["power_idle_watt"] * 1000,
         board["nvml_architecture"],
         int(board["has_mig"]),
-        0,
+        len(board.get("mig_profiles", [])),
         0,
         0,
     )
     label = str(board["name"]).encode()
     serial = f"SIM{number:010d}".encode()
-    return _BOARD.pack(label, serial, board_uuid(name, number).bytes, *numbers)
+    profiles = b"".join(_pack_mig_profile(profile) for profile in board.get("mig_profiles", []))
+    packed = _BOARD.pack(label, serial, board_uuid(name, number).bytes, *numbers) + profiles
+    return packed.ljust(_BOARD_BYTES, b"\0")
+
+
+def _pack_mig_profile(profile: dict[str, Any]) -> bytes:
+    """Return one `sim_mig_profile_t`."""
+    starts: list[int] = profile["starts"]
+    return _MIG_PROFILE.pack(
+        str(profile["name"]).encode(),
+        profile["profile_id"],
+        profile["count"],
+        profile["compute_slices"],
+        profile["memory_slices"],
+        profile["sm_count"],
+        profile["copy_engines"],
+        profile["decoders"],
+        profile["jpegs"],
+        profile["ofas"],
+        len(starts),
+        *starts,
+        *[0] * (_MIG_STARTS - len(starts)),
+        profile["memory_mib"],
+    )

@@ -42,6 +42,21 @@ static sim_use_t *use_of(CUdevice device)
   return &sim_process.slot->uses[sim_process.board_of[device]];
 }
 
+// An MPS server lets a client have a part of the SMs.
+// source: NVIDIA, Multi-Process Service, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"
+static uint32_t sm_share(CUdevice device)
+{
+  const uint32_t sm_count = sim_board(device)->sm_count;
+  const char    *text =
+      atomic_load(&sim_control(device)->is_mps) != 0 ? getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE") : NULL;
+  const double percent = text == NULL ? 0 : strtod(text, NULL);
+  if (!(percent > 0 && percent < 100)) {
+    return sm_count;
+  }
+  const uint32_t share = (uint32_t)(sm_count * percent / 100 + 0.999);
+  return share < 1 ? 1 : share;
+}
+
 // pre: sim_lock held
 static CUresult make(CUdevice device, unsigned int flags, unsigned int api_version, CUcontext *made)
 {
@@ -60,6 +75,10 @@ static CUresult make(CUdevice device, unsigned int flags, unsigned int api_versi
   context->api_version = api_version;
   context->references = 1;
   context->context_id = ++contexts.next_id;
+  context->domain = sim_process.board_of[device] * (1 + SIM_MIG_INSTANCES);
+  context->lane = SIM_LANES;
+  context->sm_count = sm_share(device);
+  context->fault_serial = atomic_load(&sim_control(device)->fault_serial);
   memcpy(context->limits, default_limits, sizeof default_limits);
   context->legacy = sim_stream_new(context, 0, 0);
   if (context->legacy == NULL) {
@@ -86,6 +105,7 @@ static void unmake(CUcontext context)
       sim_heap_give(range);
     }
   }
+  sim_lane_drop(context);
   sim_streams_drop(context);
   context->magic = SIM_DEAD_MAGIC;
   sim_uncharge(context->device, context->charged_bytes);

@@ -40,6 +40,11 @@ static inline const sim_board_t *sim_board(CUdevice device)
   return &sim_process.shared->boards[sim_process.board_of[device]];
 }
 
+static inline sim_control_t *sim_control(CUdevice device)
+{
+  return &sim_process.shared->controls[sim_process.board_of[device]];
+}
+
 // CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER (visible.c).
 // returns: number of boards written to `board_of`
 int sim_visible_boards(const sim_shared_t *shared, const char *visible, const char *order, uint32_t *board_of);
@@ -65,10 +70,11 @@ struct CUstream_st {
   bool                     is_legacy;
   bool                     is_internal;  // legacy or per-thread: not for cuStreamDestroy
   CUcontext                context;
-  sim_use_t               *use;                     // where its work is counted
   uint64_t                 stream_id;
-  _Atomic uint64_t         until_ns;          // when the work submitted so far is done
-  _Atomic uint64_t         unblocked_ns;      // last moment the host found room in the queue
+  uint64_t                 until;     // position at which what was submitted so far is done (timeline.c)
+  uint64_t                *queue;     // positions at which the last launches end, round; NULL before the first
+  uint64_t                 launches;  // since then
+  uint64_t                 launch_end;  // where the last one ends
   _Atomic uint64_t         host_issued;       // host functions submitted
   _Atomic uint64_t         host_done;
   _Atomic(sim_capture_t *) capture;
@@ -98,22 +104,47 @@ typedef enum { SIM_LEGACY, SIM_PER_THREAD } sim_face_t;
 
 // returns: CUDA_SUCCESS and the stream, or why the handle cannot be used
 CUresult sim_stream_of(CUstream handle, sim_face_t face, CUstream *stream);
-// Queue work: the stream is busy `duration_ns` longer.
-void sim_submit(CUstream stream, uint64_t duration_ns);
-// The same for a launch: a stream's queue holds about a thousand, then the host waits.
-void sim_submit_launch(CUstream stream, uint64_t duration_ns);
-// Work submitted from now on starts at `moment_ns` at the earliest.
-void sim_stream_hold(CUstream stream, uint64_t moment_ns);
-// returns: when everything submitted to the stream so far is done (legacy ordering included)
-uint64_t sim_stream_until(CUstream stream);
-bool sim_stream_is_done(CUstream stream);
-void sim_stream_wait(CUstream stream);
 CUstream sim_stream_new(CUcontext context, uint32_t flags, int priority);
 CUresult sim_stream_run_host(CUstream stream, CUhostFn function, void *user_data);
 // Frees the context's streams.
 // pre: sim_lock held
 void sim_streams_drop(CUcontext context);
+
+// ---- time (timeline.c). A position is a moment in a context's own time, which stands still while others have
+// their turn (turns.h).
+
+#define SIM_SM_GROUPS 32u
+
+// What a launch costs the device.
+typedef struct sim_cost_s {
+  uint64_t duration_ns;  // 0: nothing at all
+  uint64_t sm_ns;        // of which, weighted by the part of the SMs it fills
+  uint32_t sm_groups;    // 1..SIM_SM_GROUPS
+} sim_cost_t;
+
+// Queue work: the stream is busy `duration_ns` longer.
+// returns: where it starts
+uint64_t sim_submit(CUstream stream, uint64_t duration_ns);
+// The same for a launch: it takes SMs, the host's time, and a place in the stream's queue, for which it may wait.
+void sim_submit_launch(CUstream stream, const sim_cost_t *cost);
+void sim_graph_pay(CUstream stream);
+// The calling thread's clock goes on; it sleeps when that is far ahead of the real one.
+void sim_host_pay(uint64_t cost_ns);
+// Work submitted from now on starts at `position` at the earliest.
+void sim_stream_hold(CUstream stream, uint64_t position);
+void sim_stream_hold_until(CUstream stream, uint64_t moment_ns);
+// returns: where everything submitted to the stream so far is done (legacy ordering included)
+uint64_t sim_stream_position(CUstream stream);
+bool sim_stream_is_done(CUstream stream);
+void sim_stream_wait(CUstream stream);
+// returns: true when the context is past `position`; else `eta_ns` (may be NULL) is when to look again
+bool sim_position_is_reached(CUcontext context, uint64_t position, uint64_t *eta_ns);
+void sim_position_wait(CUcontext context, uint64_t position);
+void sim_lane_drop(CUcontext context);
 void sim_sleep_until(uint64_t deadline_ns);
+// Notes the moments of the context's timing events that lie in the past (event.c).
+// pre: the context's domain entered
+void sim_events_settle(CUcontext context);
 
 // ---- contexts (context.c)
 
@@ -130,12 +161,26 @@ struct CUctx_st {
   uint64_t            charged_bytes;
   CUstream            legacy;
   CUstream            streams;                    // all others, per-thread ones included
-  _Atomic uint64_t    blocking_until_ns;  // latest end of work on blocking streams: the legacy stream waits for it
+  uint32_t            sm_count;           // SMs it may use: fewer than the board has under MPS limits and MIG
+  uint32_t            domain;             // whose turns it takes part in
+  uint32_t            lane;               // SIM_LANES before the first work
+  uint64_t            blocking_until;     // latest end of work on blocking streams: the legacy stream waits for it
+  uint64_t            groups_free_at[SIM_SM_GROUPS];  // positions, ascending
+  uint64_t            lately_ns;          // queued lately, and of it weighted by SMs
+  uint64_t            lately_sm_ns;
+  CUevent             unsettled;          // timing events whose moment is not known yet
+  uint32_t            fault_serial;       // faults of the board this context has outlived
+  CUresult            fault;              // CUDA_SUCCESS, or what every call answers since
   struct sim_range_s *ranges;
   struct CUctx_st    *next;
   unsigned int        peers;                  // devices whose memory was opened by cuCtxEnablePeerAccess
   size_t              limits[SIM_LIMITS];
 };
+
+static inline sim_domain_t *sim_domain(CUcontext context)
+{
+  return &sim_process.shared->domains[context->domain];
+}
 
 #define SIM_STACK_DEPTH 32
 
@@ -144,6 +189,9 @@ typedef struct sim_thread_s {
   CUstreamCaptureMode capture_mode;
   int                 local_captures;       // captures this thread began and which are not relaxed
   CUstream            own_stream;      // last per-thread stream used
+  uint64_t            host_ns;         // the thread's own clock (timeline.c)
+  uint64_t            credit_ns;       // how far it may lag behind the real one
+  bool                is_in_graph;     // what it submits now are nodes
   CUcontext           stack[SIM_STACK_DEPTH];
 } sim_thread_t;
 

@@ -1,4 +1,4 @@
-// Events: a moment of a stream, known as soon as it is recorded.
+// Events: a position of a stream. When the device was there is known once it has been.
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,16 +9,20 @@
 enum { BLOCKING_SYNC = 1, DISABLE_TIMING = 2, INTERPROCESS = 4 };
 
 struct CUevent_st {
-  uint32_t         magic;
-  unsigned int     flags;
-  bool             is_recorded;
-  _Atomic uint64_t due_ns;
-  CUstream         stream;
-  uint64_t         host_ticket;    // host functions of the stream that come before it
-  sim_capture_t   *capture;  // recorded under this capture: a point in a graph, not in time
-  uint64_t         capture_id;
-  CUgraphNode     *tail;
-  size_t           tail_count;
+  uint32_t       magic;
+  unsigned int   flags;
+  bool           is_recorded;
+  uint64_t       position;   // where it begins, and where it is over
+  uint64_t       end;
+  uint64_t       moment_ns;  // when the device got to `position`; 0 = not known yet
+  CUevent        next;       // of the context's unsettled ones
+  CUcontext      context;
+  CUstream       stream;
+  uint64_t       host_ticket;    // host functions of the stream that come before it
+  sim_capture_t *capture;  // recorded under this capture: a point in a graph, not in time
+  uint64_t       capture_id;
+  CUgraphNode   *tail;
+  size_t         tail_count;
 };
 
 static bool is_event(CUevent event)
@@ -51,6 +55,42 @@ SIM_API CUresult cuEventCreate(CUevent *out, unsigned int flags)
   return CUDA_SUCCESS;
 }
 
+// pre: the context's domain locked
+static void unlink_unsettled(CUevent event)
+{
+  CUevent *place = event->context == NULL ? NULL : &event->context->unsettled;
+  while (place != NULL && *place != NULL && *place != event) {
+    place = &(*place)->next;
+  }
+  if (place != NULL && *place == event) {
+    *place = event->next;
+  }
+}
+
+static void forget(CUevent event)
+{
+  if (event->context == NULL) {
+    return;
+  }
+  sim_domain_t *domain = sim_domain(event->context);
+  sim_domain_lock(domain);
+  unlink_unsettled(event);
+  sim_domain_unlock(domain);
+}
+
+void sim_events_settle(CUcontext context)
+{
+  for (CUevent *place = &context->unsettled; *place != NULL;) {
+    CUevent event = *place;
+    if (context->lane < SIM_LANES &&
+        sim_turns_moment(sim_domain(context), context->lane, event->position, &event->moment_ns)) {
+      *place = event->next;
+    } else {
+      place = &event->next;
+    }
+  }
+}
+
 static CUresult destroy(CUevent event)
 {
   const CUresult ready = sim_ready();
@@ -60,6 +100,7 @@ static CUresult destroy(CUevent event)
   if (!is_event(event)) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
+  forget(event);
   event->magic = SIM_DEAD_MAGIC;
   free(event->tail);
   free(event);
@@ -76,14 +117,37 @@ SIM_API CUresult cuEventDestroy(CUevent event)
   return destroy(event);
 }
 
+// source: measured on an H200, docs/simulated-board.md
+enum {
+  TIMING_NS = 1280,       // a timing event occupies its stream
+  TIMING_HOST_NS = 800,   // and the host
+  PLAIN_HOST_NS = 240,
+  QUERY_HOST_NS = 150
+};
+
 CUresult sim_event_record(CUevent event, CUstream stream)
 {
-  const uint64_t now = sim_now_ns();
-  const uint64_t until = sim_stream_until(stream);
+  const bool has_timing = (event->flags & DISABLE_TIMING) == 0;
+  if (!sim_thread.is_in_graph) {
+    sim_host_pay(has_timing ? TIMING_HOST_NS : PLAIN_HOST_NS);
+  }
+  forget(event);
   event->capture = NULL;
   event->stream = stream;
+  event->context = stream->context;
   event->host_ticket = atomic_load(&stream->host_issued);
-  atomic_store(&event->due_ns, until > now ? until : now);
+  event->moment_ns = 0;
+  if (has_timing) {
+    event->position = sim_submit(stream, TIMING_NS);
+    event->end = event->position + TIMING_NS;
+    sim_domain_t *domain = sim_domain(stream->context);
+    sim_domain_lock(domain);
+    event->next = stream->context->unsettled;
+    stream->context->unsettled = event;
+    sim_domain_unlock(domain);
+  } else {
+    event->position = event->end = sim_stream_position(stream);
+  }
   event->is_recorded = true;
   return CUDA_SUCCESS;
 }
@@ -134,8 +198,8 @@ SIM_TWINS(cuEventRecordWithFlags, ptsz, (CUevent event, CUstream stream, unsigne
 
 static bool is_done(CUevent event)
 {
-  return !event->is_recorded ||
-         (atomic_load(&event->due_ns) <= sim_now_ns() && atomic_load(&event->stream->host_done) >= event->host_ticket);
+  return !event->is_recorded || (atomic_load(&event->stream->host_done) >= event->host_ticket &&
+                                 sim_position_is_reached(event->context, event->end, NULL));
 }
 
 static CUresult check_usable(CUevent event)
@@ -168,10 +232,12 @@ SIM_API CUresult cuEventSynchronize(CUevent event)
   if (result != CUDA_SUCCESS || event->capture != NULL) {
     return result;
   }
+  sim_host_pay(QUERY_HOST_NS);
   while (!is_done(event)) {
-    const uint64_t now = sim_now_ns();
-    const uint64_t due = atomic_load(&event->due_ns);
-    sim_sleep_until(due > now ? due : now + 50000);
+    sim_position_wait(event->context, event->end);
+    if (atomic_load(&event->stream->host_done) < event->host_ticket) {
+      sim_sleep_until(sim_now_ns() + 50000);  // a host function still runs: its end is not known beforehand
+    }
   }
   sim_pools_trim();
   return CUDA_SUCCESS;
@@ -195,7 +261,7 @@ static CUresult elapsed(float *milliseconds, CUevent start, CUevent end)
   if (!is_done(start) || !is_done(end)) {
     return CUDA_ERROR_NOT_READY;
   }
-  *milliseconds = (float)((double)(int64_t)(atomic_load(&end->due_ns) - atomic_load(&start->due_ns)) / 1e6);
+  *milliseconds = (float)((double)(int64_t)(end->moment_ns - start->moment_ns) / 1e6);
   return CUDA_SUCCESS;
 }
 
@@ -211,8 +277,15 @@ SIM_API CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUeve
 
 CUresult sim_event_wait(CUevent event, CUstream stream)
 {
-  if (event->is_recorded && event->capture == NULL) {
-    sim_stream_hold(stream, atomic_load(&event->due_ns));
+  uint64_t eta_ns;
+  if (!event->is_recorded || event->capture != NULL) {
+    return CUDA_SUCCESS;
+  }
+  if (event->context == stream->context) {
+    sim_stream_hold(stream, event->end);
+  } else if (!sim_position_is_reached(event->context, event->end, &eta_ns)) {
+    // Another context's time: as far ahead as it looks now.
+    sim_stream_hold_until(stream, eta_ns);
   }
   return CUDA_SUCCESS;
 }

@@ -54,14 +54,15 @@ static const struct {
     {"scale", "_Z5scalePffi", scale, {8, 4, 4}, 3},
 };
 
-// `sim_busy_<N>us` takes N microseconds, `sim_null` none, everything else two.
+// `sim_busy_<N>us` takes N microseconds, `sim_busy_<N>ns` nanoseconds, `sim_null` none, everything else two
+// microseconds; each for as many blocks as the board holds at once.
 static uint64_t duration_of(const char *name)
 {
-  unsigned long long microseconds;
+  unsigned long long count;
+  char               unit;
   const char        *busy = strstr(name, "sim_busy_");
-  int                length = 0;
-  if (busy != NULL && sscanf(busy, "sim_busy_%12lluus%n", &microseconds, &length) == 1 && length > 0) {
-    return microseconds * 1000u;
+  if (busy != NULL && sscanf(busy, "sim_busy_%12llu%c", &count, &unit) == 2 && (unit == 'u' || unit == 'n')) {
+    return unit == 'u' ? count * 1000u : count;
   }
   return strstr(name, "sim_null") != NULL ? 0 : DEFAULT_NS;
 }

@@ -180,7 +180,15 @@ static CUresult launch(CUgraphExec exec, CUstream handle, sim_face_t face)
     return sim_capture_add(stream, &work);
   }
   result = sim_capture_check_implicit(stream);
-  return result != CUDA_SUCCESS ? result : sim_graph_run(exec->graph, stream, (exec->flags & AUTO_FREE_ON_LAUNCH) != 0);
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  // The host pays once, whatever the number of nodes.
+  sim_graph_pay(stream);
+  sim_thread.is_in_graph = true;
+  result = sim_graph_run(exec->graph, stream, (exec->flags & AUTO_FREE_ON_LAUNCH) != 0);
+  sim_thread.is_in_graph = false;
+  return result;
 }
 
 SIM_TWINS(cuGraphLaunch, ptsz, (CUgraphExec exec, CUstream stream), launch(exec, stream, face))

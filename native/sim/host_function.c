@@ -8,7 +8,7 @@
 #include "driver.h"
 
 typedef struct sim_call_s {
-  uint64_t           due_ns;
+  uint64_t           position;  // of the stream's context
   CUstream           stream;
   CUhostFn           function;
   void              *user_data;
@@ -19,13 +19,36 @@ static struct {
   pthread_mutex_t lock;
   pthread_cond_t  changed;
   bool            has_thread;
-  sim_call_t     *first;  // in the order of their time
+  sim_call_t     *first;  // in the order of submission
 } calls = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static void wait_for_change(uint64_t until_ns)
+static void wait_for_change(uint64_t moment_ns)
 {
+  const uint64_t        until_ns = sim_monotonic_of(moment_ns);
   const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u), .tv_nsec = (long)(until_ns % 1000000000u)};
   pthread_cond_timedwait(&calls.changed, &calls.lock, &until);
+}
+
+// The first call whose stream has come that far and has no earlier one.
+// returns: its place; NULL when there is none, and `eta_ns` is when to look again
+static sim_call_t **find_due(uint64_t *eta_ns)
+{
+  *eta_ns = UINT64_MAX;
+  for (sim_call_t **place = &calls.first; *place != NULL; place = &(*place)->next) {
+    sim_call_t *earlier = calls.first;
+    uint64_t    eta;
+    while (earlier != *place && earlier->stream != (*place)->stream) {
+      earlier = earlier->next;
+    }
+    if (earlier != *place) {
+      continue;
+    }
+    if (sim_position_is_reached((*place)->stream->context, (*place)->position, &eta)) {
+      return place;
+    }
+    *eta_ns = eta < *eta_ns ? eta : *eta_ns;
+  }
+  return NULL;
 }
 
 static void *serve(void *unused)
@@ -33,18 +56,20 @@ static void *serve(void *unused)
   (void)unused;
   pthread_mutex_lock(&calls.lock);
   for (;;) {
-    sim_call_t *call = calls.first;
-    if (call == NULL) {
-      pthread_cond_wait(&calls.changed, &calls.lock);
-    } else if (call->due_ns > sim_now_ns()) {
-      wait_for_change(call->due_ns);
-    } else {
-      calls.first = call->next;
+    uint64_t     eta_ns;
+    sim_call_t **place = find_due(&eta_ns);
+    if (place != NULL) {
+      sim_call_t *call = *place;
+      *place = call->next;
       pthread_mutex_unlock(&calls.lock);
       call->function(call->user_data);
       atomic_fetch_add(&call->stream->host_done, 1);
       free(call);
       pthread_mutex_lock(&calls.lock);
+    } else if (calls.first == NULL) {
+      pthread_cond_wait(&calls.changed, &calls.lock);
+    } else {
+      wait_for_change(eta_ns);
     }
   }
   return NULL;
@@ -80,8 +105,8 @@ CUresult sim_stream_run_host(CUstream stream, CUhostFn function, void *user_data
   if (call == NULL) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  *call =
-      (sim_call_t){.due_ns = sim_stream_until(stream), .stream = stream, .function = function, .user_data = user_data};
+  *call = (sim_call_t){
+      .position = sim_stream_position(stream), .stream = stream, .function = function, .user_data = user_data};
   pthread_mutex_lock(&calls.lock);
   if (!start_thread()) {
     pthread_mutex_unlock(&calls.lock);
@@ -89,7 +114,7 @@ CUresult sim_stream_run_host(CUstream stream, CUhostFn function, void *user_data
     return CUDA_ERROR_OPERATING_SYSTEM;
   }
   sim_call_t **place = &calls.first;
-  while (*place != NULL && (*place)->due_ns <= call->due_ns) {
+  while (*place != NULL) {
     place = &(*place)->next;
   }
   call->next = *place;

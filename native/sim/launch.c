@@ -1,6 +1,6 @@
 // Launches: they take the time the function's name says, and two functions really compute.
 //
-// The way of a launch without a body: a stream, a duration, three relaxed atomics, one clock read. No lock.
+// A launch of `sim_null` takes no time, no lock and no clock: what it costs is what stands before it.
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +18,38 @@ static CUresult check_shape(CUfunction function, const unsigned int grid[3], con
   return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+// What the launch takes: the time the function's name says while all blocks fit on the board at once, and as often
+// again as it takes for them to have had their place. Launches of one stream follow each other with a gap in which
+// no SM works.
+// source: the gap, from what several processes gain under MPS on an H200, docs/simulated-board.md
+static sim_cost_t cost_of(uint64_t duration_ns, uint64_t blocks, uint64_t threads, CUcontext context)
+{
+  enum { GAP_NS = 2000 };
+  const sim_board_t *board = sim_board(context->device);
+  const uint64_t     sms = context->sm_count;
+  const uint64_t     by_threads = board->threads_per_sm / threads;
+  const uint64_t per_sm = by_threads < 1 ? 1 : by_threads < board->blocks_per_sm ? by_threads : board->blocks_per_sm;
+  const uint64_t at_once = (blocks < board->sm_count * per_sm ? blocks : board->sm_count * per_sm);
+  const uint64_t waves = (blocks + board->sm_count * per_sm - 1) / (board->sm_count * per_sm);
+  // Fewer SMs than the board has, by MPS or MIG: the blocks wait for each other.
+  const uint64_t fits = sms * per_sm;
+  const uint64_t gap = duration_ns > GAP_NS ? GAP_NS : 0;
+  const uint64_t busy = (duration_ns - gap) * waves * (at_once > fits ? at_once : fits) / fits;
+  const uint64_t used = blocks < sms ? blocks : sms;
+  return (sim_cost_t){.duration_ns = gap + busy,
+                      .sm_ns = busy * used / board->sm_count,
+                      .sm_groups = (uint32_t)((used * SIM_SM_GROUPS + sms - 1) / sms)};
+}
+
+static inline void submit(CUfunction function, const unsigned int grid[3], const unsigned int block[3], CUstream stream)
+{
+  if (function->duration_ns != 0) {
+    const sim_cost_t cost = cost_of(function->duration_ns, (uint64_t)grid[0] * grid[1] * grid[2],
+                                    (uint64_t)block[0] * block[1] * block[2], stream->context);
+    sim_submit_launch(stream, &cost);
+  }
+}
+
 CUresult sim_kernel_run(const sim_kernel_work_t *kernel, CUstream stream)
 {
   if (kernel->function->body != NULL) {
@@ -29,7 +61,7 @@ CUresult sim_kernel_run(const sim_kernel_work_t *kernel, CUstream stream)
       return result;
     }
   }
-  sim_submit_launch(stream, kernel->function->duration_ns);
+  submit(kernel->function, kernel->grid, kernel->block, stream);
   return CUDA_SUCCESS;
 }
 
@@ -114,7 +146,7 @@ static inline CUresult launch(CUfunction function, unsigned int grid_x, unsigned
     return result;
   }
   if (function->body == NULL && atomic_load_explicit(&sim_captures, memory_order_relaxed) == 0) {
-    sim_submit_launch(stream, function->duration_ns);
+    submit(function, grid, block, stream);
     return CUDA_SUCCESS;
   }
   sim_kernel_work_t kernel = {.function = function,

@@ -142,30 +142,40 @@ NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses, nvmlProcessInfo_v1_t)
 NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_v2_t)
 NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_t)
 
-static unsigned int percent_of(const sim_use_t *use)
+static unsigned int percent(uint64_t busy_ns)
 {
-  const uint64_t window = sim_now_ns() >> SIM_WINDOW_SHIFT;
-  const uint64_t seen = use->window;
-  uint64_t       busy = 0;
-  if (seen == window) {
-    busy = use->last_busy_ns;
-  } else if (seen + 1 == window) {
-    busy = use->busy_ns - use->window_busy_ns;  // nothing submitted since that window ended
+  const uint64_t whole = busy_ns * 100u >> SIM_WINDOW_SHIFT;
+  return whole > 100 ? 100 : (unsigned int)whole;
+}
+
+// What the process did on the board in the last full window, in whole per cents: late and coarse, as the real one.
+static unsigned int percent_of(unsigned int number, uint64_t identity)
+{
+  sim_shared_t *shared = sim_nvml_shared();
+  uint64_t      busy_ns = 0;
+  for (unsigned int i = 0; i <= SIM_MIG_INSTANCES; i++) {
+    const unsigned int domain = number * (1 + SIM_MIG_INSTANCES) + i;
+    sim_turns_t       *turns = &shared->domains[domain].turns;
+    if (turns->lane_count == 0) {
+      continue;
+    }
+    sim_domain_enter(shared, domain);
+    for (unsigned int lane = 0; lane < SIM_LANES && lane < turns->lane_count; lane++) {
+      busy_ns += turns->lanes[lane].owner == identity ? turns->lanes[lane].last_busy_ns : 0;
+    }
+    sim_domain_unlock(&shared->domains[domain]);
   }
-  const uint64_t percent = busy * 100u >> SIM_WINDOW_SHIFT;
-  return percent > 100 ? 100 : (unsigned int)percent;
+  return percent(busy_ns);
 }
 
 unsigned int sim_nvml_busy_percent(unsigned int number)
 {
-  sim_shared_t *shared = sim_nvml_shared();
-  unsigned int  total = 0;
-  for (unsigned int i = 0; i < SIM_MAX_SLOTS && i < shared->slot_count; i++) {
-    if (sim_shared_living_pid(&shared->slots[i]) != 0) {
-      total += percent_of(&shared->slots[i].uses[number]);
-    }
-  }
-  return total > 100 ? 100 : total;
+  sim_shared_t      *shared = sim_nvml_shared();
+  const unsigned int domain = number * (1 + SIM_MIG_INSTANCES);
+  sim_domain_enter(shared, domain);
+  const uint64_t busy_ns = shared->domains[domain].turns.last_busy_ns;
+  sim_domain_unlock(&shared->domains[domain]);
+  return percent(busy_ns);
 }
 
 SIM_API nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t handle, nvmlUtilization_t *utilization)
@@ -208,9 +218,9 @@ SIM_API nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t handle, nvmlPr
   for (unsigned int i = 0; i < SIM_MAX_SLOTS && i < shared->slot_count && written < room; i++) {
     const pid_t pid = sim_shared_living_pid(&shared->slots[i]);
     if (pid != 0 && shared->slots[i].uses[number].contexts != 0) {
-      const unsigned int percent = percent_of(&shared->slots[i].uses[number]);
+      const unsigned int busy = percent_of(number, shared->slots[i].owner);
       samples[written++] = (nvmlProcessUtilizationSample_t){
-          .pid = (unsigned int)pid, .timeStamp = now_us, .smUtil = percent, .memUtil = percent / 2};
+          .pid = (unsigned int)pid, .timeStamp = now_us, .smUtil = busy, .memUtil = busy / 2};
     }
   }
   *count = written;

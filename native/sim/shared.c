@@ -14,15 +14,29 @@
 #define PID_BITS 23u
 #define PID_MASK ((1ull << PID_BITS) - 1u)
 
-_Static_assert(sizeof(sim_board_t) == 280, "jupyter_vgpu/sim.py writes this layout");
+_Static_assert(sizeof(sim_mig_profile_t) == 104, "jupyter_vgpu/sim.py writes this layout");
+_Static_assert(sizeof(sim_board_t) == 1320, "jupyter_vgpu/sim.py writes this layout");
 _Static_assert(offsetof(sim_shared_t, boards) == 216, "jupyter_vgpu/sim.py writes this layout");
+_Static_assert(offsetof(sim_control_t, xids) == 72, "jupyter_vgpu/sim.py writes this layout");
+_Static_assert(offsetof(sim_shared_t, missing) == 21336, "jupyter_vgpu/sim.py writes this layout");
+_Static_assert(offsetof(sim_shared_t, controls) == 21848, "jupyter_vgpu/sim.py writes this layout");
+_Static_assert(sizeof(sim_control_t) == 5840, "jupyter_vgpu/sim.py writes this layout");
+_Static_assert(sizeof(sim_shared_t) == 35984984, "jupyter_vgpu/sim.py writes this layout");
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "the file is shared between processes");
+
+static uint32_t slowdown = 1;  // of the one file a process opens
 
 uint64_t sim_now_ns(void)
 {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  const uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  return slowdown == 1 ? now_ns : now_ns / slowdown;
+}
+
+uint64_t sim_monotonic_of(uint64_t moment_ns)
+{
+  return moment_ns > UINT64_MAX / slowdown ? UINT64_MAX : moment_ns * slowdown;
 }
 
 static bool is_terminated(const char *text, size_t size)
@@ -40,7 +54,8 @@ static bool is_usable(const sim_shared_t *shared)
   for (uint32_t i = 0; i < shared->board_count; i++) {
     const sim_board_t *board = &shared->boards[i];
     if (!is_terminated(board->name, sizeof board->name) || !is_terminated(board->serial, sizeof board->serial) ||
-        board->reserved_bytes >= board->memory_bytes || board->sm_count == 0) {
+        board->reserved_bytes >= board->memory_bytes || board->sm_count == 0 ||
+        board->mig_profile_count > SIM_MIG_PROFILES) {
       return false;
     }
   }
@@ -71,6 +86,8 @@ sim_shared_t *sim_shared_open(void)
     munmap(mapping, sizeof(sim_shared_t));
     return NULL;
   }
+  const sim_shared_t *shared = mapping;
+  slowdown = shared->slowdown == 0 ? 1 : shared->slowdown;
   return mapping;
 }
 
@@ -110,6 +127,87 @@ static uint64_t identity_of(pid_t pid)
   return ticks == 0 ? 0 : (ticks << PID_BITS | (uint64_t)pid);
 }
 
+uint64_t sim_shared_identity(void)
+{
+  static _Atomic uint64_t known;
+  const uint64_t          identity = atomic_load_explicit(&known, memory_order_relaxed);
+  if ((pid_t)(identity & PID_MASK) == getpid()) {
+    return identity;
+  }
+  const uint64_t fresh = identity_of(getpid());
+  atomic_store_explicit(&known, fresh, memory_order_relaxed);
+  return fresh;
+}
+
+bool sim_shared_is_alive(uint64_t identity)
+{
+  return identity != 0 && identity_of((pid_t)(identity & PID_MASK)) == identity;
+}
+
+void sim_domain_lock(sim_domain_t *domain)
+{
+  enum { SPINS = 50, PAUSE_NS = 20000, LOOK_AFTER = 50, STEAL_AFTER = 25000 };
+  const uint64_t self = sim_shared_identity();
+  uint64_t       holder = 0;
+  for (uint32_t attempt = 0;; attempt++) {
+    uint64_t seen = 0;
+    if (atomic_compare_exchange_weak_explicit(&domain->lock, &seen, self, memory_order_acquire, memory_order_relaxed)) {
+      return;
+    }
+    if (attempt < SPINS) {
+      continue;
+    }
+    if (seen != holder) {
+      holder = seen;
+      attempt = SPINS;
+    }
+    // What it guards takes a microsecond. Who holds it for a millisecond may be dead, for half a second stopped.
+    const bool is_over = attempt - SPINS > STEAL_AFTER ||
+                         ((attempt - SPINS) % LOOK_AFTER == LOOK_AFTER - 1 && seen != 0 && !sim_shared_is_alive(seen));
+    if (is_over && atomic_compare_exchange_strong(&domain->lock, &seen, self)) {
+      return;
+    }
+    const struct timespec pause = {.tv_nsec = PAUSE_NS};
+    nanosleep(&pause, NULL);
+  }
+}
+
+void sim_domain_unlock(sim_domain_t *domain)
+{
+  uint64_t self = sim_shared_identity();
+  atomic_compare_exchange_strong_explicit(&domain->lock, &self, 0, memory_order_release, memory_order_relaxed);
+}
+
+// Looks whether the holder of the turn lives, at most every half a millisecond, and now and then at all lanes.
+static void bury_lanes(sim_turns_t *turns, uint64_t now_ns)
+{
+  enum { EVERY_NS = 500000, ALL_NS = 100000000 };
+  const uint64_t self = sim_shared_identity();
+  if (now_ns - turns->checked_ns < EVERY_NS) {
+    return;
+  }
+  const bool all = now_ns / ALL_NS != turns->checked_ns / ALL_NS;
+  turns->checked_ns = now_ns;
+  for (uint32_t i = 0; i < SIM_LANES && i < turns->lane_count; i++) {
+    const uint64_t owner = atomic_load(&turns->lanes[i].owner);
+    if (owner != 0 && owner != self && (all || turns->holder == i + 1) && !sim_shared_is_alive(owner)) {
+      sim_turns_drop_lane(turns, i);
+    }
+  }
+}
+
+uint64_t sim_domain_enter(sim_shared_t *shared, uint32_t number)
+{
+  sim_domain_t *domain = &shared->domains[number];
+  sim_domain_lock(domain);
+  const uint64_t now_ns = sim_now_ns();
+  // Before the past is worked out: a dead holder's turn ended when it was last seen.
+  bury_lanes(&domain->turns, now_ns);
+  domain->turns.is_mps = atomic_load_explicit(&shared->controls[number / 8].is_mps, memory_order_relaxed);
+  sim_turns_advance(domain, now_ns);
+  return now_ns;
+}
+
 pid_t sim_shared_living_pid(sim_slot_t *slot)
 {
   uint64_t owner = atomic_load(&slot->owner);
@@ -132,11 +230,8 @@ static void clear_uses(sim_slot_t *slot)
     atomic_store(&use->held_bytes, 0);
     atomic_store(&use->pending_bytes, 0);
     atomic_store(&use->contexts, 0);
-    atomic_store(&use->launches, 0);
-    atomic_store(&use->busy_ns, 0);
-    atomic_store(&use->window, 0);
-    atomic_store(&use->window_busy_ns, 0);
-    atomic_store(&use->last_busy_ns, 0);
+    atomic_store(&use->instance, 0);
+    atomic_store(&use->compute, 0);
   }
 }
 

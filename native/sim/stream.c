@@ -1,12 +1,7 @@
-// Streams: a queue is a moment in time until which it is busy.
-//
-// What is submitted takes effect at once, in the order of submission, and the stream is said to be busy for as
-// long as the work would take. The legacy stream starts after all blocking streams and they after it.
+// Streams: making, naming, destroying, and waiting for them. How long they are busy: timeline.c.
 
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "driver.h"
@@ -15,14 +10,6 @@ static _Atomic uint64_t next_stream_id = 1;
 
 static const CUstream handle_legacy = (CUstream)1;
 static const CUstream handle_per_thread = (CUstream)2;
-
-void sim_sleep_until(uint64_t deadline_ns)
-{
-  const struct timespec deadline = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
-                                    .tv_nsec = (long)(deadline_ns % 1000000000u)};
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, NULL) == EINTR) {
-  }
-}
 
 CUstream sim_stream_new(CUcontext context, uint32_t flags, int priority)
 {
@@ -34,7 +21,6 @@ CUstream sim_stream_new(CUcontext context, uint32_t flags, int priority)
   stream->flags = flags;
   stream->priority = priority;
   stream->context = context;
-  stream->use = &sim_process.slot->uses[sim_process.board_of[context->device]];
   stream->stream_id = atomic_fetch_add(&next_stream_id, 1);
   return stream;
 }
@@ -79,95 +65,6 @@ CUresult sim_stream_of(CUstream handle, sim_face_t face, CUstream *stream)
   const bool own = handle == handle_per_thread || (handle != handle_legacy && face == SIM_PER_THREAD);
   *stream = own ? per_thread(context) : context->legacy;
   return *stream == NULL ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
-}
-
-static void raise_to(_Atomic uint64_t *moment, uint64_t value)
-{
-  uint64_t seen = atomic_load_explicit(moment, memory_order_relaxed);
-  while (seen < value &&
-         !atomic_compare_exchange_weak_explicit(moment, &seen, value, memory_order_relaxed, memory_order_relaxed)) {
-  }
-}
-
-uint64_t sim_stream_until(CUstream stream)
-{
-  uint64_t until = atomic_load_explicit(&stream->until_ns, memory_order_relaxed);
-  if ((stream->flags & SIM_STREAM_NON_BLOCKING) == 0) {
-    const uint64_t other = atomic_load_explicit(stream->is_legacy ? &stream->context->blocking_until_ns
-                                                                  : &stream->context->legacy->until_ns,
-                                                memory_order_relaxed);
-    until = other > until ? other : until;
-  }
-  return until;
-}
-
-// Utilisation is kept per window of 134 ms: busy time submitted in the last full one.
-static void count(sim_use_t *use, uint64_t now, uint64_t duration_ns)
-{
-  const uint64_t window = now >> SIM_WINDOW_SHIFT;
-  const uint64_t seen = atomic_load_explicit(&use->window, memory_order_relaxed);
-  if (seen != window) {
-    const uint64_t busy = atomic_load_explicit(&use->busy_ns, memory_order_relaxed);
-    const uint64_t before = atomic_exchange_explicit(&use->window_busy_ns, busy, memory_order_relaxed);
-    atomic_store_explicit(&use->last_busy_ns, seen + 1 == window ? busy - before : 0, memory_order_relaxed);
-    atomic_store_explicit(&use->window, window, memory_order_relaxed);
-  }
-  atomic_fetch_add_explicit(&use->busy_ns, duration_ns, memory_order_relaxed);
-}
-
-void sim_stream_hold(CUstream stream, uint64_t moment_ns)
-{
-  raise_to(&stream->until_ns, moment_ns);
-  if (!stream->is_legacy && (stream->flags & SIM_STREAM_NON_BLOCKING) == 0) {
-    raise_to(&stream->context->blocking_until_ns, moment_ns);
-  }
-}
-
-void sim_submit(CUstream stream, uint64_t duration_ns)
-{
-  if (duration_ns == 0) {
-    return;
-  }
-  const uint64_t now = sim_now_ns();
-  const uint64_t until = sim_stream_until(stream);
-  const uint64_t end = (until > now ? until : now) + duration_ns;
-  sim_stream_hold(stream, end);
-  count(stream->use, now, duration_ns);
-}
-
-void sim_submit_launch(CUstream stream, uint64_t duration_ns)
-{
-  // source: FACTS, H200: 1,021 launches fit into a stream's queue before the host blocks
-  enum { QUEUE_LAUNCHES = 1021 };
-  if (duration_ns == 0) {
-    return;
-  }
-  sim_submit(stream, duration_ns);
-  const uint64_t room_ns = QUEUE_LAUNCHES * duration_ns;
-  const uint64_t until = atomic_load_explicit(&stream->until_ns, memory_order_relaxed);
-  const uint64_t seen = atomic_load_explicit(&stream->unblocked_ns, memory_order_relaxed);
-  if (until > room_ns && until - room_ns > seen) {
-    if (until - room_ns > sim_now_ns()) {
-      sim_sleep_until(until - room_ns);
-    }
-    atomic_store_explicit(&stream->unblocked_ns, sim_now_ns(), memory_order_relaxed);
-  }
-}
-
-bool sim_stream_is_done(CUstream stream)
-{
-  return atomic_load(&stream->host_done) >= atomic_load(&stream->host_issued) &&
-         sim_stream_until(stream) <= sim_now_ns();
-}
-
-void sim_stream_wait(CUstream stream)
-{
-  while (!sim_stream_is_done(stream)) {
-    const uint64_t until = sim_stream_until(stream);
-    const uint64_t now = sim_now_ns();
-    // A host function still runs: its end is not known beforehand.
-    sim_sleep_until(until > now ? until : now + 50000);
-  }
 }
 
 void sim_streams_drop(CUcontext context)

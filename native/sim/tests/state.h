@@ -4,6 +4,7 @@
 #define JVGPU_SIM_TEST_STATE_H
 
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +47,8 @@ static inline char *state_write(unsigned int count, uint64_t memory_bytes)
     for (unsigned int i = 0; i < count; i++) {
       shared->boards[i] = state_board(i, memory_bytes);
     }
-    ok = write(fd, shared, sizeof *shared) == (ssize_t)sizeof *shared;
+    const size_t head = offsetof(sim_shared_t, controls);
+    ok = write(fd, shared, head) == (ssize_t)head && ftruncate(fd, sizeof *shared) == 0;
   }
   if (fd >= 0) {
     close(fd);
