@@ -5,7 +5,7 @@ usage: run.py [--only launches|shapes|training|waits] [--match TEXT] [--seconds 
 Each tenant measures its work alone, one after the other; then all work together, and what the agent
 says they had is compared with units × time alone. Beside the meter stand the figures that others go
 by: NVML's per-process utilisation, and wall time divided among the tenants. Rows already in today's
-file are skipped, so that a run cut short goes on where it stopped.
+file from the same commit are skipped, so that a run cut short goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -176,6 +176,13 @@ def card() -> tuple[str, str]:
     return name, driver
 
 
+def _commit() -> str:
+    """Return the commit of this checkout, or "unknown" for a copy without its history."""
+    command = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
+
+
 def main() -> int:
     """Measure what is still missing, print and write each row as it comes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -188,6 +195,7 @@ def main() -> int:
     parser.add_argument(
         "--budget", type=float, default=540, help="seconds after which no further case is begun (default 540)"
     )
+    parser.add_argument("--commit", default=_commit(), help="what is measured, for the record")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     options = parser.parse_args()
 
@@ -199,7 +207,9 @@ def main() -> int:
     result = (
         json.loads(path.read_text()) if path.exists() else {"date": date, "card": name, "driver": driver, "rows": []}
     )
-    done = {(row["case"], row["tenants"], row["neighbours"]) for row in result["rows"]}
+    done = {
+        (row["case"], row["tenants"], row["neighbours"]) for row in result["rows"] if row["commit"] == options.commit
+    }
     wanted = [case for group in (options.only or cases.ALL) for case in cases.ALL[group]()]
     wanted = [
         case
@@ -220,7 +230,7 @@ def main() -> int:
             except RuntimeError as error:
                 print(f"{case.name}, {case.tenants} tenants: {error}")
                 continue
-            result["rows"].append(row)
+            result["rows"].append({**row, "commit": options.commit})
             path.write_text(json.dumps(result, indent=1) + "\n")
             print(
                 f"{row['case']:36} {row['tenants']}+{row['neighbours']}  alone {row['alone_us']:>10} us"

@@ -1,0 +1,36 @@
+"""Print the meter's newest figures, the newest row of each case; the last line says how many are met.
+
+usage: summary.py [FILE]   (default: the newest benchmarks/results/meter-*.json)
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+
+
+def main() -> int:
+    """Print the table; 0 whether or not the targets are met, 1 without a file."""
+    files = [Path(sys.argv[1])] if len(sys.argv) > 1 else sorted(RESULTS.glob("meter-*.json"))
+    if not files:
+        sys.exit("no results yet: run benchmarks/meter/run.py on a machine with a GPU")
+    result = json.loads(files[-1].read_text())
+    newest = {(row["case"], row["tenants"], row["neighbours"], row["quantity"]): row for row in result["rows"]}
+    print(f"{files[-1].name}: {result['card']}, driver {result['driver']}, {result['date']}")
+    print(f"{'case':36} {'tenants':>7} {'error':>9} {'target':>7}          commit   others")
+    for row in newest.values():
+        others = ", ".join(f"{name} {error:+.0%}" for name, error in row["others_errors"].items())
+        tenants = f"{row['tenants']}+{row['neighbours']}"
+        verdict = "met" if row["met"] else "NOT MET"
+        print(
+            f"{row['case']:36} {tenants:>7} {row['error']:>+9.2%} {row['target']:>7.0%} {verdict:8} {row['commit']:8} {others}"
+        )
+    print(f"{sum(row['met'] for row in newest.values())} of {len(newest)} met")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
