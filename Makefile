@@ -61,6 +61,12 @@ wheel: labextension ## Build the sdist and the wheel into dist
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist .
 
+# --- to measure ---------------------------------------------------------------------------------------
+
+.PHONY: meter-summary
+meter-summary: ## Print how far the meter of GPU time is from the truth, as last measured on a GPU
+	@python3 benchmarks/meter/summary.py
+
 # --- to check ----------------------------------------------------------------------------------------
 
 .PHONY: test
