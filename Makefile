@@ -100,6 +100,15 @@ test-native: native ## Run the C tests, then again under the address and undefin
 test-panel: labextension ## Run the panel's unit tests
 	cd labextension && jlpm install --immutable >/dev/null && jlpm test
 
+.PHONY: ui
+ui: setup-test ## Run the browser tests
+	cd labextension && jlpm install --immutable >/dev/null
+	$(BIN)/pytest -m 'browser and not slow' tests/browser $(ARGS)
+
+.PHONY: labextension-size
+labextension-size: labextension ## Print the bytes of the panel that a browser loads
+	@$(BIN)/python tools/labextension_size.py
+
 .PHONY: test-python
 test-python: setup-test ## Run the Python and browser tests
 	$(BIN)/pytest -m 'not slow and not gpu' $(ARGS)

@@ -18,7 +18,10 @@ export function GpuTimeChart(
 ): React.JSX.Element {
   const { device, granted, line, seconds, trans } = props;
   const { share, ceiling } = granted;
-  const always = (value: number): number[] => line.time.map(() => value);
+  // One point more, at the left edge: share and ceiling are drawn all the way.
+  const newest = line.time[line.time.length - 1];
+  const time = newest === undefined ? [] : [newest - seconds, ...line.time];
+  const always = (value: number): number[] => time.map(() => value);
   // A value and the value above it: what waited is drawn on top of what ran.
   const waited = line.gpuTime.map((value, index) => {
     const waiting = line.waiting[index];
@@ -27,8 +30,12 @@ export function GpuTimeChart(
       : Math.min(1, value + waiting);
   });
   const lines: IPlotLine[] = [
-    { values: line.gpuTime, colour: '--jp-brand-color1', shadeTo: -1 },
-    { values: waited, colour: '--jp-warn-color1', shadeTo: 0 },
+    {
+      values: [null, ...line.gpuTime],
+      colour: '--jp-brand-color1',
+      shadeTo: -1
+    },
+    { values: [null, ...waited], colour: '--jp-warn-color1', shadeTo: 0 },
     { values: always(share), colour: '--jp-success-color1', isDashed: true },
     { values: always(ceiling), colour: '--jp-error-color1', isDashed: true }
   ];
@@ -38,7 +45,7 @@ export function GpuTimeChart(
   return (
     <figure className="jp-VGPUChart">
       <Canvas
-        data={{ time: line.time, lines, seconds }}
+        data={{ time, lines, seconds }}
         top={1}
         label={words.percent}
         summary={trans.__(

@@ -17,17 +17,11 @@ interface IDeviceProps {
   readonly trans: TranslationBundle;
 }
 
-/** One device of the slice: its memory, its time, and both over time. */
+/** One device of the slice: what is used of it now. */
 export function DeviceSection(
-  props: IDeviceProps & {
-    granted: ISliceDevice | undefined;
-    history: SliceHistory;
-  }
+  props: IDeviceProps & { granted: ISliceDevice | undefined }
 ): React.JSX.Element {
-  const { device, granted, history, options, trans } = props;
-  const seconds = options.value.historyMinutes * 60;
-  const line = history.last(device.uuid, seconds);
-  const isTimed = device.gpu_time_fraction !== undefined;
+  const { device, granted, trans } = props;
   return (
     <section className="jp-VGPUPanel-section" data-device={device.uuid}>
       <h3>{device.name}</h3>
@@ -54,6 +48,24 @@ export function DeviceSection(
           {words.rate(device.launches_per_second)}
         </Figure>
       </dl>
+    </section>
+  );
+}
+
+/** One device over time. */
+export function HistorySection(props: {
+  device: IDeviceUsage;
+  granted: ISliceDevice | undefined;
+  history: SliceHistory;
+  options: PanelOptions;
+  trans: TranslationBundle;
+}): React.JSX.Element {
+  const { device, granted, history, options, trans } = props;
+  const seconds = options.value.historyMinutes * 60;
+  const line = history.last(device.uuid, seconds);
+  const isTimed = device.gpu_time_fraction !== undefined;
+  return (
+    <section className="jp-VGPUPanel-section">
       <Range options={options} device={device} trans={trans} />
       {granted && isTimed && (
         <>
@@ -142,8 +154,8 @@ function Range(props: {
     (a, b) => a - b
   );
   return (
-    <label className="jp-VGPUPanel-row jp-VGPUPanel-range">
-      <span>{trans.__('History')}</span>
+    <div className="jp-VGPUPanel-row jp-VGPUPanel-range">
+      <h3>{trans.__('History')}</h3>
       <select
         aria-label={trans.__('History of %1', device.name)}
         value={chosen}
@@ -157,6 +169,6 @@ function Range(props: {
           </option>
         ))}
       </select>
-    </label>
+    </div>
   );
 }

@@ -15,6 +15,7 @@ import { addCommands, CommandIDs } from './commands';
 import { SliceModel } from './model';
 import { followSettings, PanelOptions } from './options';
 import { SlicePanel } from './panel';
+import { keepFocus } from './focus';
 import { SliceStatus } from './status';
 import { IPanelOptions, ISliceModel } from './tokens';
 
@@ -50,7 +51,10 @@ const panel: JupyterFrontEndPlugin<IPanelOptions> = {
     const widget = new SlicePanel(slice, options, actions, trans);
     app.shell.add(widget, 'right', { rank: 600 });
     restorer?.add(widget, widget.id);
-    const show = () => app.shell.activateById(widget.id);
+    const show = () => {
+      app.shell.activateById(widget.id);
+      keepFocus(widget.node);
+    };
     addCommands(
       app.commands,
       { slice, options, actions, show },

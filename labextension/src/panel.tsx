@@ -5,13 +5,14 @@ import { Message } from '@lumino/messaging';
 import * as React from 'react';
 
 import { IActions } from './actions';
-import { DeviceSection } from './device';
+import { DeviceSection, HistorySection } from './device';
 import { Enforcement, Events } from './enforcement';
 import { sliceIcon } from './icon';
 import { Notebooks } from './notebooks';
 import { Notices } from './notices';
 import { PanelOptions } from './options';
 import { ISliceModel } from './tokens';
+import { ISliceDevice } from './wire';
 
 /** The right sidebar's panel; watches the model while it is shown. */
 export class SlicePanel extends ReactWidget {
@@ -108,12 +109,14 @@ function SituationView(props: {
   const { model, options, actions, trans } = props;
   const { situation } = model;
   const { slice, usage, notebooks } = situation;
+  const granted = (uuid: string): ISliceDevice | undefined =>
+    slice?.devices.find(device => device.uuid === uuid);
   return (
     <>
-      <header className="jp-VGPUPanel-header">
+      <div className="jp-VGPUPanel-header">
         <h2>{trans.__('GPU slice')}</h2>
         {slice && <span className="jp-VGPUPanel-profile">{slice.profile}</span>}
-      </header>
+      </div>
       <Notices
         situation={situation}
         warnAtPercent={options.value.warnAtPercent}
@@ -125,10 +128,9 @@ function SituationView(props: {
             <DeviceSection
               key={device.uuid}
               device={device}
-              granted={slice.devices.find(has => has.uuid === device.uuid)}
+              granted={granted(device.uuid)}
               usage={usage}
               notebooks={notebooks}
-              history={model.history}
               options={options}
               trans={trans}
             />
@@ -139,6 +141,16 @@ function SituationView(props: {
             actions={actions}
             trans={trans}
           />
+          {usage.devices.map(device => (
+            <HistorySection
+              key={device.uuid}
+              device={device}
+              granted={granted(device.uuid)}
+              history={model.history}
+              options={options}
+              trans={trans}
+            />
+          ))}
           <Enforcement usage={usage} trans={trans} />
           <Events events={situation.events} trans={trans} />
         </>

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +21,7 @@ from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 PANEL = ROOT / "jupyter_vgpu" / "labextension" / "package.json"
+AXE = ROOT / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -61,6 +67,10 @@ def page(browser: Browser) -> Iterator[Page]:
 @pytest.fixture
 def free_port() -> int:
     """Return a port of the loopback interface that nobody listens on."""
+    return find_port()
+
+
+def find_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port
@@ -69,15 +79,82 @@ def free_port() -> int:
 @pytest.fixture
 def run_python(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     """Return a function that starts a Python program and returns its log; all are ended after the test."""
+    with python_runner(tmp_path) as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def start_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
+    """Return a function that starts a JupyterLab with one notebook, `try.ipynb`, and returns its address.
+
+    It runs at the base URL `/a/b/`, in a quarter of a simulated board unless told otherwise. All are ended after the
+    module's tests.
+    """
+    folder = tmp_path_factory.mktemp("lab")
+    with python_runner(folder) as run:
+
+        def start(cells: list[str], in_slice: bool = True, application: str = "jupyterlab") -> str:
+            port = find_port()
+            work = folder / f"work-{port}"
+            work.mkdir()
+            (work / "try.ipynb").write_text(notebook(cells))
+            slice_of = ("-m", "jupyter_vgpu.cli", "run", "--simulate", "a100-80", "--share", "1/4", "--")
+            log = run(
+                *((*slice_of, sys.executable) if in_slice else ()),
+                *("-m", application, "--no-browser", "--allow-root", "--port", str(port)),
+                *("--ServerApp.port_retries=0", "--ServerApp.base_url=/a/b/", "--IdentityProvider.token=secret"),
+                f"--ServerApp.root_dir={work}",
+                environment={"JUPYTER_CONFIG_DIR": str(folder / f"settings-{port}")},
+            )
+            base = f"http://127.0.0.1:{port}/a/b/"
+            wait_for(f"{base}api", log)
+            page = "lab/tree" if application == "jupyterlab" else "notebooks"
+            return f"{base}{page}/try.ipynb?token=secret"
+
+        yield start
+
+
+def notebook(cells: list[str]) -> str:
+    """Return a notebook file with these code cells."""
+    return json.dumps(
+        {
+            "cells": [
+                {"cell_type": "code", "id": f"cell-{number}", "metadata": {}, "outputs": [],
+                 "execution_count": None, "source": source.strip()}
+                for number, source in enumerate(cells)
+            ],
+            "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+    )  # fmt: skip
+
+
+def wait_for(url: str, log: Path) -> None:
+    """Return once something answers at `url`."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            urllib.request.urlopen(url, timeout=5).close()
+            return
+        except urllib.error.HTTPError:
+            return
+        except OSError:
+            assert time.monotonic() < deadline, log.read_text(errors="replace")
+            time.sleep(0.2)
+
+
+@contextmanager
+def python_runner(folder: Path) -> Iterator[Callable[..., Path]]:
     started: list[subprocess.Popen[bytes]] = []
 
     def run(*arguments: str, environment: dict[str, str] | None = None) -> Path:
-        log = tmp_path / f"log-{len(started)}"
+        log = folder / f"log-{len(started)}"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, *arguments],
-                cwd=tmp_path,
-                env={**os.environ, "HOME": str(tmp_path), **(environment or {})},
+                cwd=folder,
+                env={**os.environ, "HOME": str(folder), **(environment or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -85,11 +162,13 @@ def run_python(tmp_path: Path) -> Iterator[Callable[..., Path]]:
         started.append(process)
         return log
 
-    yield run
-    for process in started:
-        process.terminate()
-    for process in started:
-        process.wait(60)
+    try:
+        yield run
+    finally:
+        for process in started:
+            process.terminate()
+        for process in started:
+            process.wait(60)
 
 
 @pytest.fixture
@@ -118,6 +197,30 @@ class Lab:
             lambda: page.get_by_role("button", name="No", exact=True).click(),
         )
         self.launches = self.panel.locator('[data-figure="launches"]')
+        self.notebook = self.panel.locator('[data-notebook="try.ipynb"]')
+
+    def violations(self, selector: str) -> list[str]:
+        """Return what axe-core has to say against a part of the page."""
+        # Not as a script tag: RequireJS, which is on the page, would take it for a module of its own.
+        self.page.evaluate(f"(() => {{ const define = undefined, module = undefined; {AXE.read_text()} }})()")
+        result = self.page.evaluate("selector => window.axe.run(selector)", selector)
+        assert result["passes"], "axe-core looked at nothing"
+        return [
+            f"{violation['id']}: {node['html']} {node['failureSummary']}"
+            for violation in result["violations"]
+            for node in violation["nodes"]
+        ]
+
+    def command(self, label: str) -> None:
+        """Run a command through the command palette, with the keyboard alone."""
+        self.page.keyboard.press("Control+Shift+C")
+        self.page.keyboard.type(label)
+        self.page.keyboard.press("Enter")
+
+    def use_theme(self, name: str) -> None:
+        """Choose a theme through the command palette."""
+        self.command(f"Use Theme: {name}")
+        self.page.locator(f'body[data-jp-theme-name="{name}"]').wait_for(state="attached")
 
     def wait_until_ready(self) -> None:
         """Return when the notebook is open and its Jupyter kernel idle."""
@@ -153,11 +256,19 @@ class Lab:
             self.page.wait_for_timeout(100)
         raise AssertionError(f"no cell's output begins with {start!r}")
 
-    def run_cell(self, number: int) -> str:
-        """Run a code cell, counted from 0, and return its output."""
+    def start_cell(self, number: int) -> Locator:
+        """Start a code cell, counted from 0, and return it."""
         cell = self.page.locator(".jp-CodeCell").nth(number)
         cell.locator(".jp-InputArea-editor").click()
         self.page.keyboard.press("Control+Enter")
+        return cell
+
+    def run_cell(self, number: int) -> str:
+        """Run a code cell, counted from 0, and return its output."""
+        return self.wait_for(self.start_cell(number))
+
+    def wait_for(self, cell: Locator) -> str:
+        """Wait for a cell that was started, and return its output."""
         expect(cell.locator(".jp-InputPrompt")).to_have_text(HAS_RUN, timeout=30_000)
         return cell.locator(".jp-OutputArea").inner_text()
 

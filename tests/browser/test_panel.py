@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import sys
-import time
-import urllib.error
-import urllib.request
+import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 Lab = Any
+StartLab = Callable[..., str]
+KeepPicture = Callable[[str], None]
 
 # What the panel may take to follow: a reading a second, and the way to the page.
 FOLLOWS_WITHIN_MS = 3_000
 
+READY, ONE_GIB, TOO_MUCH, ANOTHER_GIB, MAGIC, NEARLY_ALL, LAUNCH, SPIN = range(8)
 CELLS = [
     """
 from cuda.bindings import driver
@@ -39,58 +37,32 @@ print("ready")
     "check(driver.cuMemAlloc(30 * GIB)); print('got', 'it')",
     "another = check(driver.cuMemAlloc(1 * GIB)); print('got', 'it')",
     "%load_ext jupyter_vgpu\n%vgpu",
+    "most = check(driver.cuMemAlloc(16 * GIB)); print('got', 'it')",
+    """
+import time
+module = check(driver.cuModuleLoadData(b"text\\0"))
+busy = check(driver.cuModuleGetFunction(module, b"sim_busy_2000us"))
+end = time.monotonic() + 4
+while time.monotonic() < end:
+    check(driver.cuLaunchKernel(busy, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0))
+    check(driver.cuCtxSynchronize())
+    time.sleep(0.002)
+""",
+    "while True:\n    pass",
 ]
 
 
-def notebook(cells: list[str]) -> str:
-    return json.dumps(
-        {
-            "cells": [
-                {"cell_type": "code", "id": f"cell-{number}", "metadata": {}, "outputs": [],
-                 "execution_count": None, "source": source.strip()}
-                for number, source in enumerate(cells)
-            ],
-            "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
-            "nbformat": 4,
-            "nbformat_minor": 5,
-        }
-    )  # fmt: skip
-
-
-def wait_for(url: str, log: Path) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            urllib.request.urlopen(url, timeout=5).close()
-            return
-        except urllib.error.HTTPError:
-            return
-        except OSError:
-            assert time.monotonic() < deadline, log.read_text(errors="replace")
-            time.sleep(0.2)
-
-
-@pytest.fixture
-def url(run_python: Callable[..., Path], free_port: int, tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def url(start_lab: StartLab) -> str:
     """Return the address of a notebook in a JupyterLab that runs in a quarter of a board."""
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work" / "try.ipynb").write_text(notebook(CELLS))
-    log = run_python(
-        *("-m", "jupyter_vgpu.cli", "run", "--simulate", "a100-80", "--share", "1/4", "--"),
-        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--port", str(free_port)),
-        *("--ServerApp.port_retries=0", "--ServerApp.base_url=/a/b/", "--IdentityProvider.token=secret"),
-        f"--ServerApp.root_dir={tmp_path / 'work'}",
-        environment={"JUPYTER_CONFIG_DIR": str(tmp_path / "settings")},
-    )
-    wait_for(f"http://127.0.0.1:{free_port}/a/b/api", log)
-    return f"http://127.0.0.1:{free_port}/a/b/lab/tree/try.ipynb?token=secret"
+    return start_lab(CELLS)
 
 
 def test_the_panel_follows_a_notebook_to_its_limit_and_back(
-    lab: Lab, page: Page, url: str, keep_picture: Callable[[str], None]
+    lab: Lab, page: Page, url: str, keep_picture: KeepPicture
 ) -> None:
     streams: list[str] = []
-    page.on("request", lambda request: streams.append(request.url) if "/jupyter-vgpu/live" in request.url else None)
+    page.on("request", lambda request: streams.append(request.url) if "/jupyter-vgpu/" in request.url else None)
     page.goto(url)
     lab.wait_until_ready()
     lab.open_panel()
@@ -98,20 +70,122 @@ def test_the_panel_follows_a_notebook_to_its_limit_and_back(
     expect(lab.panel).to_contain_text("Simulated")
     expect(lab.panel).to_contain_text("not isolated")
 
-    assert "ready" in lab.run_cell(0)
-    assert "got it" in lab.run_cell(1)
-    expect(lab.memory).to_have_text("1.0 GiB of 19.8 GiB", timeout=FOLLOWS_WITHIN_MS)
-    assert lab.meter.get_attribute("aria-valuetext") == "1.0 GiB of 19.8 GiB"
+    assert "ready" in lab.run_cell(READY)
+    assert "got it" in lab.run_cell(ONE_GIB)
+    expect(lab.notebook.locator('[data-figure="held"]')).to_contain_text("1.0 GiB", timeout=FOLLOWS_WITHIN_MS)
+    # What the notebook asked for, and a context's overhead.
+    expect(lab.memory).to_have_text(re.compile(r"1\.\d GiB of 19\.8 GiB"))
+    assert re.fullmatch(r"1\.\d GiB of 19\.8 GiB", lab.meter.get_attribute("aria-valuetext") or "")
+    expect(lab.meter.locator("[data-part]").first).to_have_attribute("title", "try.ipynb: 1.0 GiB")
 
-    refusal = lab.run_cell(2)
+    refusal = lab.run_cell(TOO_MUCH)
     assert "CUDA_ERROR_OUT_OF_MEMORY" in refusal
     assert "got it" not in refusal
 
-    assert "got it" in lab.run_cell(3)
-    expect(lab.memory).to_have_text("2.0 GiB of 19.8 GiB", timeout=FOLLOWS_WITHIN_MS)
-    expect(page.locator(".jp-VGPUStatus")).to_have_text("GPU: 2.0 GiB of 19.8 GiB")
+    assert "got it" in lab.run_cell(ANOTHER_GIB)
+    expect(lab.notebook.locator('[data-figure="held"]')).to_contain_text("2.0 GiB", timeout=FOLLOWS_WITHIN_MS)
+    expect(page.locator(".jp-VGPUStatus")).to_have_text(re.compile(r"GPU: 2\.\d/19\.8 GiB( \d+ %)?"))
 
-    assert "Enforced by intercept" in lab.run_cell(4)
-    expect(lab.panel.locator('[data-figure="verified"]')).not_to_have_text("not yet")
+    assert "Enforced by intercept" in lab.run_cell(MAGIC)
+    expect(lab.panel.locator('[data-figure="verified"]')).to_have_text(re.compile(r"\d+ s ago"))
+
+    running = lab.start_cell(LAUNCH)
+    expect(lab.panel.locator('[data-figure="gpu-time"]')).to_have_text(re.compile(r"[1-9]\d? %"))
+    expect(lab.notebook.locator('[data-figure="held"]')).to_have_text(re.compile(r"2\.0 GiB, [1-9]\d? %"))
+    expect(lab.launches).not_to_have_text("0")
+    lab.wait_for(running)
     keep_picture("limit")
-    assert len(streams) == 1, "panel and status bar share one stream"
+
+    assert "got it" in lab.run_cell(NEARLY_ALL)
+    warning = lab.panel.get_by_role("status")
+    expect(warning).to_contain_text("Memory is nearly used up", timeout=FOLLOWS_WITHIN_MS)
+    expect(warning).to_contain_text("try.ipynb holds most: run %vgpu free there")
+    assert lab.violations("#jupyter-vgpu-panel") == []
+    keep_picture("panel-light")
+
+    lab.use_theme("JupyterLab Dark")
+    expect(lab.panel.locator('[data-figure="held"]')).to_contain_text("18.0 GiB")
+    assert lab.violations("#jupyter-vgpu-panel") == []
+    keep_picture("panel-dark")
+    lab.use_theme("JupyterLab Light")
+
+    lab.panel.get_by_role("button", name="Restart the Jupyter kernel of try.ipynb").click()
+    expect(page.get_by_role("dialog")).to_contain_text("18.0 GiB")
+    page.get_by_role("button", name="Restart", exact=True).click()
+    expect(lab.memory).to_have_text("0 B of 19.8 GiB")
+    # The open notebook goes on with the new Jupyter kernel.
+    assert "ready" in lab.run_cell(READY)
+
+    lab.start_cell(SPIN)
+    lab.panel.get_by_role("button", name="Interrupt try.ipynb").click()
+    expect(page.locator(".jp-CodeCell").nth(SPIN).locator(".jp-OutputArea")).to_contain_text("KeyboardInterrupt")
+
+    assert len(streams) == 1, "panel and status bar share one stream, and nothing polls beside it"
+
+
+def test_the_panel_can_be_used_with_the_keyboard_and_in_little_room(lab: Lab, page: Page, url: str) -> None:
+    page.goto(url)
+    lab.wait_until_ready()
+
+    lab.command("Show the Last 15 min")
+    expect(lab.panel).to_be_focused()
+    history = lab.panel.get_by_label(re.compile("History of"))
+    expect(history).to_have_value("15")
+    # Past the buttons of a notebook that may be there.
+    for _ in range(3):
+        page.keyboard.press("Tab")
+        if history.evaluate("node => node === document.activeElement"):
+            break
+    expect(history).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(lab.panel.get_by_role("img").last).to_have_attribute("aria-label", re.compile("last 60 min"))
+
+    # JupyterLab's own least is 250 pixels.
+    page.add_style_tag(
+        content="#jupyter-vgpu-panel { width: 200px !important; min-width: 0 !important; max-width: 200px !important; }"
+    )
+    canvas = lab.panel.locator(".jp-VGPUChart canvas").last
+    expect(canvas).to_have_css("width", re.compile(r"1[5-9]\d(\.\d+)?px"))
+    width, needed = lab.panel.evaluate("node => [node.clientWidth, node.scrollWidth]")
+    assert needed <= width <= 200
+    cut = lab.panel.evaluate(
+        """node => [...node.querySelectorAll('[data-figure], h2, h3, h4')]
+        .filter(item => item.scrollWidth > item.clientWidth + 1 && getComputedStyle(item).display !== 'inline')
+        .map(item => item.textContent)"""
+    )
+    assert cut == []
+
+
+def test_a_hidden_tab_asks_nothing(lab: Lab, page: Page, url: str) -> None:
+    asked: list[str] = []
+    ended: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if "/jupyter-vgpu/" in request.url else None)
+    page.on("requestfailed", lambda request: ended.append(request.url) if "/jupyter-vgpu/" in request.url else None)
+    page.goto(url)
+    lab.wait_until_ready()
+    lab.open_panel()
+    expect(lab.memory).to_contain_text("of 19.8 GiB")
+    assert len(asked) == 1
+
+    hide = """is_hidden => {
+        Object.defineProperty(document, 'hidden', { configurable: true, value: is_hidden });
+        document.dispatchEvent(new Event('visibilitychange'));
+    }"""
+    page.evaluate(hide, True)
+    page.wait_for_timeout(3_000)
+    assert (len(asked), len(ended)) == (1, 1)
+
+    page.evaluate(hide, False)
+    expect(lab.memory).to_contain_text("of 19.8 GiB")
+    page.wait_for_timeout(1_000)
+    assert len(asked) == 2
+
+
+def test_without_a_slice_the_panel_says_how_to_get_one(lab: Lab, page: Page, start_lab: StartLab) -> None:
+    page.goto(start_lab(["1"], in_slice=False))
+    lab.wait_until_ready()
+    lab.open_panel()
+
+    expect(lab.panel.locator('[data-state="no-slice"]')).to_contain_text("Choose a GPU profile")
+    expect(page.locator(".jp-VGPUStatus")).to_have_text("")
+    assert lab.violations("#jupyter-vgpu-panel") == []
