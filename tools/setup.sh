@@ -74,6 +74,8 @@ system_packages() {
   find_python >/dev/null || missing+=(python3 python3-venv)
   if [ "$level" = test ]; then
     have objdump || missing+=(binutils)
+    # A real database for the ledger's tests; Debian keeps its programs off the path.
+    have initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
     # On Ubuntu the package `chromium` is a wrapper for a snap; Playwright's own build serves there.
     if ! find_browser && apt-cache show chromium 2>/dev/null | grep -q '^Version: [0-9]*\.'; then
       missing+=(chromium fonts-liberation)

@@ -3,6 +3,6 @@
 Knows neither JupyterHub nor the agent. Blocking: event loops call it from a thread.
 """
 
-from jupyter_vgpu.ledger.ledger import Entry, Ledger, LedgerError
+from jupyter_vgpu.ledger.ledger import Entry, Ledger, LedgerError, Place
 
-__all__ = ["Entry", "Ledger", "LedgerError"]
+__all__ = ["Entry", "Ledger", "LedgerError", "Place"]

@@ -12,13 +12,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sqlalchemy import create_engine, select
+from sqlalchemy import create_engine, or_, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from jupyter_vgpu.errors import BadValueError, VGPUError
-from jupyter_vgpu.ledger.tables import SCHEMA_VERSION, Base, ClaimRow, EventRow, Meta
+from jupyter_vgpu.ledger import migrations
+from jupyter_vgpu.ledger.tables import ClaimRow, EventRow, Meta, PlaceRow
 
 _URL_ALLOWED = 'an SQLAlchemy URL is, as "sqlite:////srv/jupyterhub/jupyter_vgpu.sqlite" or "postgresql://…"'
 
@@ -46,6 +47,19 @@ class Entry:
     bound_at: datetime | None
     released_at: datetime | None
     ended_because: str
+    groups: tuple[str, ...] = ()
+    devices: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Place:
+    """One server that waits for a slice; see `tables.PlaceRow` for the fields."""
+
+    place_id: int
+    user: str
+    server: str
+    profile: str
+    arrived_at: datetime
 
 
 class Ledger:
@@ -75,8 +89,8 @@ class Ledger:
             raise BadValueError("ledger_url", self._shown_url, f"{_URL_ALLOWED} ({error})") from error
         with self._session() as session:
             _make_file(self._url)
-            Base.metadata.create_all(session.connection())
             self._check_version(session)
+            migrations.upgrade(session.connection())
             self.hub_name = hub_name or _kept_hub_name(session)
 
     @contextmanager
@@ -90,19 +104,36 @@ class Ledger:
             raise LedgerError(f"the ledger at {self._shown_url} cannot be used: {cause}") from error
 
     def _check_version(self, session: Session) -> None:
-        row = session.get(Meta, "schema_version")
-        if row is None:
-            session.add(Meta(key="schema_version", value=str(SCHEMA_VERSION)))
-        elif row.value != str(SCHEMA_VERSION):
+        found = migrations.current(session.connection())
+        if found is not None and found not in migrations.known():
             raise BadValueError(
                 "ledger_url",
                 self._shown_url,
-                f"a ledger of version {SCHEMA_VERSION} is, and this one has {row.value}: use the jupyter-vgpu that "
-                "wrote it, or name another ledger",
+                f"a ledger of version {migrations.newest()} or older is, and this one has {found}: use the "
+                "jupyter-vgpu that wrote it, or name another ledger",
             )
 
-    def open_entry(self, user: str, server: str, tenant: str, profile: str, node: str) -> int:
-        """Note that a claim is about to be asked for, and return its entry's id."""
+    def open_entry(
+        self,
+        user: str,
+        server: str,
+        tenant: str,
+        profile: str,
+        node: str,
+        groups: Sequence[str] = (),
+        devices: Sequence[Mapping[str, Any]] = (),
+    ) -> int:
+        """Note that a claim is about to be asked for, and return its entry's id.
+
+        Args:
+            user: Hub user.
+            server: Named server; empty for the default one.
+            tenant: As the agent will know it.
+            profile: Name of the profile.
+            node: Host of the agent.
+            groups: The user's groups now.
+            devices: What is asked for on each device: `memory_bytes`, `share`.
+        """
         with self._session() as session:
             row = ClaimRow(
                 hub=self.hub_name,
@@ -111,6 +142,8 @@ class Ledger:
                 tenant=tenant,
                 profile=profile,
                 node=node,
+                groups=list(groups),
+                devices=[dict(device) for device in devices],
                 requested_at=_now(),
             )
             session.add(row)
@@ -170,6 +203,55 @@ class Ledger:
             query = query.where(ClaimRow.user_name == user, ClaimRow.server_name == server)
         return self._entries(query.order_by(ClaimRow.entry_id))
 
+    def held_since(self, since: datetime) -> list[Entry]:
+        """Return the claims of this hub that are held or ended after `since`, oldest first, refused ones left out."""
+        query = select(ClaimRow).where(
+            ClaimRow.hub == self.hub_name,
+            or_(ClaimRow.released_at.is_(None), (ClaimRow.released_at >= since) & ClaimRow.bound_at.is_not(None)),
+        )
+        return self._entries(query.order_by(ClaimRow.entry_id))
+
+    def queue_up(self, user: str, server: str, profile: str) -> Place:
+        """Return the place of a server in the queue: the one it has, or a new one at the end.
+
+        Whoever asks again, after a restart of the hub say, keeps the time of arrival; another profile is a new wait.
+        """
+        with self._session() as session:
+            row = None
+            for found in session.scalars(self._waiting(user, server)):
+                if found.profile == profile:
+                    row = found
+                else:
+                    found.left_at, found.outcome = _now(), "chose another profile"
+            if row is None:
+                row = PlaceRow(
+                    hub=self.hub_name, user_name=user, server_name=server, profile=profile, arrived_at=_now()
+                )
+                session.add(row)
+                session.flush()
+            return Place(row.place_id, row.user_name, row.server_name, row.profile, row.arrived_at)
+
+    def leave_queue(self, place_id: int, outcome: str) -> None:
+        """Note that a server waits no more; once or ten times over."""
+        with self._session() as session:
+            row = session.get(PlaceRow, place_id)
+            if row is not None and row.left_at is None:
+                row.left_at, row.outcome = _now(), outcome
+
+    def places(self) -> list[Place]:
+        """Return who waits at this hub, or waited when it stopped, in order of arrival."""
+        with self._session() as session:
+            return [
+                Place(row.place_id, row.user_name, row.server_name, row.profile, row.arrived_at)
+                for row in session.scalars(self._waiting())
+            ]
+
+    def _waiting(self, user: str | None = None, server: str = "") -> Any:
+        query = select(PlaceRow).where(PlaceRow.hub == self.hub_name, PlaceRow.left_at.is_(None))
+        if user is not None:
+            query = query.where(PlaceRow.user_name == user, PlaceRow.server_name == server)
+        return query.order_by(PlaceRow.place_id)
+
     def history(self, user: str, server: str = "") -> list[Entry]:
         """Return all claims of one server, oldest first."""
         query = select(ClaimRow).where(
@@ -218,6 +300,8 @@ def _entry(row: ClaimRow) -> Entry:
         bound_at=row.bound_at,
         released_at=row.released_at,
         ended_because=row.ended_because,
+        groups=tuple(row.groups),
+        devices=tuple(row.devices),
     )
 
 

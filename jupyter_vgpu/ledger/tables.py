@@ -1,6 +1,6 @@
 """The ledger's tables, for SQLite, PostgreSQL and what else SQLAlchemy speaks.
 
-A change of a table raises `SCHEMA_VERSION` and comes with its migration.
+A change of a table comes with its migration, in `migrations/versions`; a test compares the two.
 """
 
 from __future__ import annotations
@@ -8,12 +8,10 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from sqlalchemy import JSON, DateTime, ForeignKey, Index, String, Text
+from sqlalchemy import JSON, DateTime, ForeignKey, Index, String, Text, text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 from sqlalchemy.types import TypeDecorator
-
-SCHEMA_VERSION = 1
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -62,7 +60,9 @@ class ClaimRow(Base):
         profile: Name of the profile.
         backend: How it is enforced, as the agent said; empty until it answered.
         node: Host of the agent.
-        devices: The agent's list: uuid, name, memory_bytes, share, ceiling of each.
+        devices: The agent's list: uuid, name, memory_bytes, share, ceiling of each; until it answered, what was
+            asked for: memory_bytes and share.
+        groups: The user's groups at that time.
         state: One of `jupyter_vgpu.model.CLAIM_STATES`.
         requested_at: When the hub asked.
         bound_at: When the agent had answered; `None` when it never did.
@@ -71,7 +71,10 @@ class ClaimRow(Base):
     """
 
     __tablename__ = "vgpu_claims"
-    __table_args__ = (Index("vgpu_claims_by_server", "hub", "user_name", "server_name", "state"),)
+    __table_args__ = (
+        Index("vgpu_claims_by_server", "hub", "user_name", "server_name", "state"),
+        Index("vgpu_claims_by_end", "hub", "released_at"),
+    )
 
     entry_id: Mapped[int] = mapped_column(primary_key=True)
     claim_id: Mapped[str | None] = mapped_column(String(80), unique=True)
@@ -83,6 +86,7 @@ class ClaimRow(Base):
     backend: Mapped[str] = mapped_column(String(40), default="")
     node: Mapped[str] = mapped_column(String(255))
     devices: Mapped[list[dict[str, Any]]] = mapped_column(JSON, default=list)
+    groups: Mapped[list[str]] = mapped_column(JSON, default=list, server_default=text("'[]'"))
     state: Mapped[str] = mapped_column(String(20), default="pending")
     requested_at: Mapped[datetime] = mapped_column(UtcDateTime)
     bound_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
@@ -104,3 +108,25 @@ class EventRow(Base):
     detail: Mapped[str] = mapped_column(Text, default="")
 
     claim: Mapped[ClaimRow] = relationship(back_populates="events")
+
+
+class PlaceRow(Base):
+    """One server's wait for a slice; never deleted.
+
+    Attributes:
+        arrived_at: Since when it has waited; kept over restarts of the hub.
+        left_at: When it got a slice or gave up; `None` while it waits.
+        outcome: `"granted"`, or why it left; empty while it waits.
+    """
+
+    __tablename__ = "vgpu_queue"
+    __table_args__ = (Index("vgpu_queue_by_hub", "hub", "left_at"),)
+
+    place_id: Mapped[int] = mapped_column(primary_key=True)
+    hub: Mapped[str] = mapped_column(String(255))
+    user_name: Mapped[str] = mapped_column(String(255))
+    server_name: Mapped[str] = mapped_column(String(255), default="")
+    profile: Mapped[str] = mapped_column(String(255))
+    arrived_at: Mapped[datetime] = mapped_column(UtcDateTime)
+    left_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
+    outcome: Mapped[str] = mapped_column(String(40), default="")

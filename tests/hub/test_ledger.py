@@ -107,13 +107,13 @@ def test_a_new_file_is_its_owners_alone(ledger: Ledger, tmp_path: Path) -> None:
 def test_a_ledger_of_another_version_is_refused_and_left_as_it_is(url: str, ledger: Ledger) -> None:
     engine = create_engine(url)
     with engine.begin() as connection:
-        connection.execute(text("UPDATE vgpu_meta SET value = '99' WHERE key = 'schema_version'"))
+        connection.execute(text("UPDATE vgpu_alembic_version SET version_num = '0099'"))
 
-    with pytest.raises(BadValueError, match=r"ledger_url.*version 1 is, and this one has 99"):
+    with pytest.raises(BadValueError, match=r"ledger_url.*version 0002 or older is, and this one has 0099"):
         Ledger(url)
 
     with engine.begin() as connection:
-        assert connection.execute(text("SELECT value FROM vgpu_meta WHERE key = 'schema_version'")).scalar() == "99"
+        assert connection.execute(text("SELECT version_num FROM vgpu_alembic_version")).scalar() == "0099"
     engine.dispose()
 
 
@@ -135,8 +135,8 @@ def test_every_moment_is_stored_with_its_time_zone(ledger: Ledger, url: str) -> 
         column for table in Base.metadata.tables.values() for column in table.columns if column.name.endswith("at")
     ]
 
-    assert len(moments) == 4
+    assert len(moments) == 6
     assert all(isinstance(column.type, UtcDateTime) for column in moments)
     engine = create_engine(url)
-    assert set(Base.metadata.tables) == set(inspect(engine).get_table_names())
+    assert {*Base.metadata.tables, "vgpu_alembic_version"} == set(inspect(engine).get_table_names())
     engine.dispose()
