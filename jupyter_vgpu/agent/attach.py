@@ -9,7 +9,6 @@ from __future__ import annotations
 import array
 import asyncio
 import contextlib
-import errno
 import logging
 import os
 import socket
@@ -19,13 +18,13 @@ from functools import partial
 
 from jupyter_vgpu import pages
 from jupyter_vgpu.agent import peers
+from jupyter_vgpu.agent.accepting import Acceptor
 from jupyter_vgpu.agent.events import Throttle
 
 log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 2.0
 MOST_PENDING_PER_USER = 512
-_ACCEPTS_PER_TURN = 64
 
 
 @dataclass(frozen=True)
@@ -82,43 +81,18 @@ class AttachServer:
         self._decide = decide
         self._offences = OffenceLog()
         self._pending: dict[int, _Pending] = {}
-        self._pending_per_user: dict[int, int] = {}
+        # Of each user the descriptors of its pending connections, oldest first.
+        self._pending_of: dict[int, dict[int, None]] = {}
         self._request_bytes = pages.request_bytes()
-        self._is_open = True
         listener.setblocking(False)
-        loop.add_reader(listener.fileno(), self._accept)
+        self._acceptor = Acceptor(loop, listener, self._welcome)
 
     def close(self) -> None:
         """Stop serving and drop who is waiting."""
-        self._is_open = False
-        self._loop.remove_reader(self._listener.fileno())
+        self._acceptor.close()
         self._listener.close()
         for fd in list(self._pending):
             self._drop(fd)
-
-    def _accept(self) -> None:
-        for _ in range(_ACCEPTS_PER_TURN):
-            try:
-                connection, _ = self._listener.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS):
-                    raise
-                self._pause(error)
-                return
-            self._welcome(connection)
-
-    def _pause(self, error: OSError) -> None:
-        """Leave the queue alone for a moment: out of descriptors, accepting again at once would spin."""
-        log.error("attach: %s; trying again", error)
-        self._loop.remove_reader(self._listener.fileno())
-
-        def resume() -> None:
-            if self._is_open:
-                self._loop.add_reader(self._listener.fileno(), self._accept)
-
-        self._loop.call_later(0.1, resume)
 
     def _welcome(self, connection: socket.socket) -> None:
         connection.setblocking(False)
@@ -127,18 +101,20 @@ class AttachServer:
         except OSError:
             connection.close()
             return
-        if self._pending_per_user.get(peer.uid, 0) >= MOST_PENDING_PER_USER:
-            self._offences.note(peer, f"more than {MOST_PENDING_PER_USER} connections without a request")
-            connection.close()
-            return
         # Most have sent their request by now and need no watching.
         request = self._read(connection)
         if request is not None:
             with connection:
                 self._serve(connection, peer, request)
             return
+        pending = self._pending_of.setdefault(peer.uid, {})
+        if len(pending) >= MOST_PENDING_PER_USER:
+            # Whoever means well sends at once, so it is the oldest that goes.
+            self._offences.note(peer, f"more than {MOST_PENDING_PER_USER} connections without a request")
+            self._drop(next(iter(pending)))
+            pending = self._pending_of.setdefault(peer.uid, {})
         fd = connection.fileno()
-        self._pending_per_user[peer.uid] = self._pending_per_user.get(peer.uid, 0) + 1
+        pending[fd] = None
         deadline = self._loop.call_later(PATIENCE_SECONDS, partial(self._late, fd))
         self._pending[fd] = _Pending(connection, peer, deadline)
         self._loop.add_reader(fd, self._readable, fd)
@@ -148,11 +124,10 @@ class AttachServer:
         pending.deadline.cancel()
         self._loop.remove_reader(fd)
         pending.connection.close()
-        left = self._pending_per_user[pending.peer.uid] - 1
-        if left:
-            self._pending_per_user[pending.peer.uid] = left
-        else:
-            del self._pending_per_user[pending.peer.uid]
+        of_user = self._pending_of[pending.peer.uid]
+        del of_user[fd]
+        if not of_user:
+            del self._pending_of[pending.peer.uid]
 
     def _late(self, fd: int) -> None:
         self._offences.note(self._pending[fd].peer, f"connected and sent nothing for {PATIENCE_SECONDS:g} s")
@@ -203,6 +178,8 @@ class AttachServer:
             pidfd = peers.open_pidfd(connection, peer)
         except ProcessLookupError as error:
             return Answer(pages.ATTACH_REFUSED, error.strerror or "the process is gone")
+        except OSError as error:
+            return Answer(pages.ATTACH_REFUSED, f"the node agent is overloaded ({error.strerror}): try again later")
         # Only now it is sure that the pidfd is the peer's: a process that was alive when its
         # id was looked up, and still holds the connection, is the one that connected.
         if not peers.is_alive(pidfd) or not peers.is_connected(connection):

@@ -33,12 +33,14 @@ class Rates:
     """How fast a device's totals grow.
 
     Attributes:
-        launches_per_second: Never below 0.
+        launches_per_second: 0..10⁹.
+        least_launches_per_second: The same in that part of the last second in which it was least.
         gpu_time_fraction: GPU time per time, 0..1.
         waiting_fraction: Time waited per time, over all processes together, 0..1.
     """
 
     launches_per_second: float = 0.0
+    least_launches_per_second: float = 0.0
     gpu_time_fraction: float = 0.0
     waiting_fraction: float = 0.0
 
@@ -68,8 +70,17 @@ class History:
             return Rates()
         before, after = first[index], last[index]
         seconds = now - then
+        pairs = zip(self._samples, list(self._samples)[1:], strict=False)
         return Rates(
-            launches_per_second=max(0, after.launches - before.launches) / seconds,
+            launches_per_second=_rate(after.launches - before.launches, seconds),
+            least_launches_per_second=min(
+                _rate(later[index].launches - earlier[index].launches, end - begin)
+                for (begin, earlier), (end, later) in pairs
+            ),
             gpu_time_fraction=min(1.0, max(0, after.busy_ns - before.busy_ns) / NS / seconds),
             waiting_fraction=min(1.0, max(0, after.waited_ns - before.waited_ns) / NS / seconds),
         )
+
+
+def _rate(launches: int, seconds: float) -> float:
+    return min(float(NS), max(0, launches) / seconds) if seconds > 0 else 0.0

@@ -31,6 +31,8 @@ LEAST_LEAD = 1.4
 # It must explain this part of the shortfall.
 LEAST_EXPLAINED = 0.5
 
+LEAST_LAUNCHES_PER_SECOND = 100
+
 SHORT_LOOKS = 3
 SAME_LOOKS = 2
 WINDOW_LOOKS = 4  # a second: metered GPU time is of the last second too
@@ -44,14 +46,24 @@ class Metered:
         claim_id: The tenant's claim.
         fraction: Metered GPU time, 0..1.
         nvml: NVML's part for its processes together, 0..1; `None` = not asked, or it does not say.
-        launches: Whether it launched within that second, or says that it never did. One that did not may have a single
-            long launch running, which no meter can count before its end: NVML is believed of it.
+        launches_per_second: What its page says, for that part of the second in which it was least.
+        has_launched: Whether its page says that it ever launched.
     """
 
     claim_id: str
     fraction: float
     nvml: float | None = None
-    launches: bool = True
+    launches_per_second: float = 1000.0
+    has_launched: bool = True
+
+    @property
+    def is_accountable(self) -> bool:
+        """Whether its meter has to be right within a second.
+
+        Launches that may last 10 ms and more cannot be metered before some have ended: of those NVML is believed. Who
+        says that it never launched has no such excuse.
+        """
+        return self.launches_per_second >= LEAST_LAUNCHES_PER_SECOND or not self.has_launched
 
 
 def is_short(metered: Sequence[Metered], use: DeviceUse) -> bool:
@@ -72,7 +84,7 @@ def slow_meter(metered: Sequence[Metered], use: DeviceUse) -> str | None:
     if not metered or not is_short(metered, use):
         return None
     if len(metered) == 1:
-        return metered[0].claim_id if metered[0].launches else None
+        return metered[0].claim_id if metered[0].is_accountable else None
     if any(each.nvml is None for each in metered):
         return None
     parts = [each.nvml or 0.0 for each in metered]
@@ -80,7 +92,7 @@ def slow_meter(metered: Sequence[Metered], use: DeviceUse) -> str | None:
     scale = use.active / sum(parts) if sum(parts) > 0 else 0.0
     scaled = [part * scale for part in parts]
     believed = [
-        each if each.launches else replace(each, fraction=max(each.fraction, part))
+        each if each.is_accountable else replace(each, fraction=max(each.fraction, part))
         for each, part in zip(metered, scaled, strict=True)
     ]
     if not is_short(believed, use):
@@ -91,7 +103,8 @@ def slow_meter(metered: Sequence[Metered], use: DeviceUse) -> str | None:
     stands_out = ratios[first] >= LEAST_RATIO and ratios[first] >= LEAST_LEAD * max(1.0, ratios[second])
     shortfall = use.active - sum(each.fraction for each in believed)
     explained = scaled[first] - believed[first].fraction
-    return believed[first].claim_id if stands_out and explained >= LEAST_EXPLAINED * shortfall else None
+    is_the_one = stands_out and explained >= LEAST_EXPLAINED * shortfall and believed[first].is_accountable
+    return believed[first].claim_id if is_the_one else None
 
 
 class MeterWatch:

@@ -226,5 +226,6 @@ def _metered(tenant: Tenant, index: int, look: DeviceLook) -> Metered | None:
         claim_id=tenant.claim.claim_id,
         fraction=rates.gpu_time_fraction,
         nvml=sum(look.utilisation.get(pid, 0.0) for pid in here) if look.utilisation else None,
-        launches=rates.launches_per_second > 0 or tenant.totals(index).launches == 0,
+        launches_per_second=rates.least_launches_per_second,
+        has_launched=tenant.totals(index).launches > 0,
     )

@@ -45,17 +45,22 @@ def open_pidfd(connection: socket.socket, peer: Peer) -> int:
 
     Raises:
         ProcessLookupError: The peer is gone, or not visible from here.
+        OSError: There are no descriptors left.
     """
     if peer.pid <= 0:
         raise ProcessLookupError(errno.ESRCH, "the process is in a PID namespace that the node agent cannot see")
     try:
         return connection.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD)
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
         if error.errno != errno.ENOPROTOOPT:
             raise ProcessLookupError(errno.ESRCH, f"process {peer.pid} is gone") from error
     try:
         return os.pidfd_open(peer.pid)
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
         raise ProcessLookupError(errno.ESRCH, f"process {peer.pid} is gone") from error
 
 

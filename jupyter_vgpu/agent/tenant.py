@@ -104,7 +104,8 @@ class Tenant:
     def reading(self, process: Process, index: int) -> Reading:
         """Return what a process uses of the claim's device at `index`.
 
-        Never more memory than the device has, and never more time than the claim has existed.
+        Never more memory than the device has, never more time than the claim has existed, and never more launches than
+        nanoseconds in it.
         """
         reading = self.pages.read(process.slot, index)
         most_bytes = self.total_bytes(index)
@@ -113,6 +114,7 @@ class Tenant:
             reading,
             held_bytes=min(reading.held_bytes, most_bytes),
             pending_bytes=min(reading.pending_bytes, most_bytes),
+            launches=min(reading.launches, most_ns),
             waited_ns=min(reading.waited_ns, most_ns),
             busy_ns=min(reading.busy_ns, most_ns),
         )
@@ -166,9 +168,12 @@ class Tenant:
         return sum((self._done(process, index) for process in self.processes.values()), self._past[index])
 
     def held(self) -> list[Grant]:
-        """Return what the processes still hold, as grants without a share, for placement after a release."""
+        """Return what the processes still hold, as grants without a share, for placement after a release.
+
+        No more than was granted: whatever a tenant writes into its page, it takes no room from others.
+        """
         return [
-            Grant(grant.uuid, self.memory_bytes(index), 0, grant.ceiling_ppm)
+            Grant(grant.uuid, min(self.memory_bytes(index), grant.memory_bytes), 0, grant.ceiling_ppm)
             for index, grant in enumerate(self.claim.grants)
         ]
 

@@ -5,10 +5,13 @@ The API itself is fixed in docs/contracts.md.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
 import socket
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from tornado.http1connection import HTTP1Connection, HTTP1ServerConnection
@@ -18,10 +21,13 @@ from tornado.iostream import IOStream
 from tornado.web import Application, HTTPError, RequestHandler
 
 from jupyter_vgpu.agent import peers
+from jupyter_vgpu.agent.accepting import Acceptor
 from jupyter_vgpu.agent.service import Agent
 from jupyter_vgpu.errors import VGPUError
 
 log = logging.getLogger(__name__)
+# It has a line for each request that is no HTTP: whoever sends garbage would fill the log.
+logging.getLogger("tornado.general").setLevel(logging.ERROR)
 
 _LARGEST_BODY_BYTES = 64 << 10
 _PATIENCE_SECONDS = 10.0
@@ -88,6 +94,15 @@ class FairServer(HTTPServer):
         """Start with no connections."""
         super().initialize(*args, **kwargs)
         self._owners: dict[int, int] = {}
+        self._counts: Counter[int] = Counter()
+
+    def add_sockets(self, sockets: Iterable[socket.socket]) -> None:
+        """Serve listening sockets, also while there are no descriptors left: tornado's own loop would spin then."""
+        loop = asyncio.get_running_loop()
+        for listener in sockets:
+            acceptor = Acceptor(loop, listener, lambda connection: self._handle_connection(connection, ""))
+            self._sockets[listener.fileno()] = listener
+            self._handlers[listener.fileno()] = acceptor.close
 
     def handle_stream(self, stream: IOStream, address: Any) -> None:
         """Serve a new connection, or close it when its user has too many."""
@@ -96,16 +111,19 @@ class FairServer(HTTPServer):
         except OSError:
             stream.close()
             return
-        if uid != os.geteuid() and sum(owner == uid for owner in self._owners.values()) >= _MOST_CONNECTIONS_PER_USER:
+        if uid != os.geteuid() and self._counts[uid] >= _MOST_CONNECTIONS_PER_USER:
             stream.close()
             return
         self._owners[id(stream)] = uid
+        self._counts[uid] += 1
         super().handle_stream(stream, address)
 
     def on_close(self, server_conn: object) -> None:
         """Forget a connection."""
         assert isinstance(server_conn, HTTP1ServerConnection)
-        self._owners.pop(id(server_conn.stream), None)
+        uid = self._owners.pop(id(server_conn.stream), None)
+        if uid is not None:
+            self._counts[uid] -= 1
         super().on_close(server_conn)
 
 

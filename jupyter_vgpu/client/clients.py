@@ -25,6 +25,7 @@ from jupyter_vgpu.units import PPM
 SYSTEM_RUNTIME_DIR = Path("/run/jupyter-vgpu")
 TIMEOUT_SECONDS = 5.0
 _LONGEST_ANSWER_BYTES = 16 << 20
+_CROWDED_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,16 @@ class _UnixConnection(http.client.HTTPConnection):
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
-        self.sock.connect(os.fspath(self._path))
+        deadline = time.monotonic() + (self.timeout or 0)
+        while True:
+            try:
+                self.sock.connect(os.fspath(self._path))
+                return
+            except BlockingIOError:
+                # Too many wait already. source: connect(2), EAGAIN for Unix sockets that do not block
+                if time.monotonic() > deadline:
+                    raise TimeoutError from None
+                time.sleep(_CROWDED_SECONDS)
 
 
 def _ask(path: Path, method: str, url: str, token: str, body: Mapping[str, Any] | None, timeout: float) -> Any:

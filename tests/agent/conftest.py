@@ -224,8 +224,10 @@ def request_of(secret: str, layout: int = 1, magic: int = MAGIC) -> bytes:
 
 def connected(path: Path) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    connection.settimeout(10)
+    # As the library does it: where too many wait to be let in, it waits its turn.
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 10, 0))
     connection.connect(str(path))
+    connection.settimeout(10)
     return connection
 
 

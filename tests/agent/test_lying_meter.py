@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 Start = Callable[..., Any]
-SPIN_SECONDS = 4
+SPIN_SECONDS = 3
 
 
 def meter_events(agent: Any) -> list[Any]:
@@ -72,4 +72,4 @@ def test_the_honest_are_not_flagged(own_agent: Any, device_user: Start) -> None:
     # One goes on alone.
     assert users[0].asked("spin 300000 2") == "spun"
 
-    assert meter_events(agent) == []
+    assert [event["message"] for event in meter_events(agent)] == []

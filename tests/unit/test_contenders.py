@@ -48,7 +48,7 @@ def test_rates_are_of_the_last_second() -> None:
         busy_ns = 0 if quarter < 5 else (quarter - 4) * 125_000_000
         history.add(quarter / 4, [Totals(launches=quarter * 10, busy_ns=busy_ns, waited_ns=0)])
 
-    assert history.rates(0) == Rates(launches_per_second=40, gpu_time_fraction=0.5, waiting_fraction=0)
+    assert history.rates(0) == Rates(40, 40, gpu_time_fraction=0.5, waiting_fraction=0)
 
 
 def test_rates_never_fall_below_nothing_or_pass_all() -> None:
@@ -56,4 +56,14 @@ def test_rates_never_fall_below_nothing_or_pass_all() -> None:
     history.add(0.0, [Totals(10, 10, 0)])
     history.add(1.0, [Totals(5, 5, 10**12)])
 
-    assert history.rates(0) == Rates(0, 0, 1)
+    assert history.rates(0) == Rates(0, 0, 0, 1)
+
+
+def test_the_least_rate_is_that_of_the_slowest_part() -> None:
+    history = History()
+    for at, launches in ((0.0, 0), (0.5, 100), (1.0, 110)):
+        history.add(at, [Totals(launches)])
+
+    rates = history.rates(0)
+
+    assert (rates.launches_per_second, rates.least_launches_per_second) == (110, 20)

@@ -33,9 +33,10 @@ def tenants(*figures: tuple[float, float | None]) -> list[Metered]:
         pytest.param(tenants((0.02, 0.1)), DeviceUse(0.1), id="too little to tell"),
         pytest.param(tenants((0.0, 0.0), (0.9, 1.0)), ALWAYS, id="one that idles beside one that does not"),
         pytest.param([], DeviceUse(0.9), id="nobody of ours is there"),
-        pytest.param([Metered("a", 0.0, 1.0, launches=False)], ALWAYS, id="one long launch, not over yet"),
+        pytest.param([Metered("a", 0.0, 1.0, launches_per_second=0)], ALWAYS, id="one long launch, not over yet"),
+        pytest.param([Metered("a", 0.0, 1.0, launches_per_second=8)], ALWAYS, id="long launches, none over yet"),
         pytest.param(
-            [Metered("a", 0.0, 0.5, launches=False), Metered("b", 0.45, 0.5)],
+            [Metered("a", 0.0, 0.5, launches_per_second=0), Metered("b", 0.45, 0.5)],
             ALWAYS,
             id="one long launch beside others",
         ),
@@ -61,9 +62,14 @@ def test_the_honest_are_not_accused(metered: Sequence[Metered], use: DeviceUse) 
         pytest.param(tenants((0.0, 0.48), (0.45, 0.99)), ALWAYS, id="nothing, while NVML doubles the other"),
         pytest.param(tenants((0.0, 0.25), *[(0.226, 0.25)] * 3), ALWAYS, id="nothing, one of four"),
         pytest.param(
-            [*tenants((0.0, 0.5)), Metered("b", 0.4, 0.4, launches=False)], ALWAYS, id="beside one that ended"
+            [*tenants((0.0, 0.5)), Metered("b", 0.4, 0.4, launches_per_second=0)], ALWAYS, id="beside one that ended"
         ),
         pytest.param(tenants((0.2, 0.9), (0.0, 0.0)), DeviceUse(0.9), id="beside one that idles"),
+        pytest.param(
+            [Metered("a", 0.0, None, launches_per_second=0, has_launched=False)],
+            ALWAYS,
+            id="a page that counts nothing",
+        ),
     ],
 )
 def test_a_meter_that_says_too_little_is_found(metered: Sequence[Metered], use: DeviceUse) -> None:
