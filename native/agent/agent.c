@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,6 +23,10 @@
 #include "agent_api.h"
 #pragma GCC visibility pop
 
+#ifndef MFD_CLOEXEC
+#define MFD_CLOEXEC 0x0001u
+#define MFD_ALLOW_SEALING 0x0002u
+#endif
 #ifndef F_ADD_SEALS
 #define F_ADD_SEALS 1033
 #endif
@@ -57,7 +62,8 @@ static uint64_t now_ns(void)
 // A memfd of `bytes`, mapped writable here and then sealed with `seals`; MAP_FAILED on failure.
 static void *make_page(const char *name, size_t bytes, unsigned seals, int *fd)
 {
-  *fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  // glibc has memfd_create only since 2.27; the floor is 2.17.
+  *fd = (int)syscall(SYS_memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (*fd < 0) {
     return MAP_FAILED;
   }
