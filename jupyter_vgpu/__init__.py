@@ -31,3 +31,8 @@ def _jupyter_labextension_paths() -> list[dict[str, str]]:
 def load_ipython_extension(shell: InteractiveShell) -> None:
     """Make `%vgpu` known to this shell: `%load_ext jupyter_vgpu`."""
     import_module("jupyter_vgpu.magic").load_ipython_extension(shell)
+
+
+def unload_ipython_extension(shell: InteractiveShell) -> None:
+    """Explain out-of-memory errors no more: `%unload_ext jupyter_vgpu`."""
+    import_module("jupyter_vgpu.magic").unload_ipython_extension(shell)

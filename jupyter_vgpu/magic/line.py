@@ -1,19 +1,32 @@
-"""The line magic itself: reads its arguments, asks the agent, hands back a view."""
+"""The magics themselves: read their arguments, ask, hand back a view."""
 
 # IPython's decorators carry no types.
 # mypy: disallow-untyped-decorators=False, disallow-untyped-calls=False
 
 from __future__ import annotations
 
+import ast
 import json
+import time
+from collections.abc import Callable
+from types import CodeType
+from typing import Any
 
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, line_magic, magics_class
+from IPython.core.magic import Magics, line_cell_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.display import display
 
 from jupyter_vgpu.client import UserClient
 from jupyter_vgpu.errors import VGPUError
+from jupyter_vgpu.magic.cell import CellCost, CellWatch
+from jupyter_vgpu.magic.freed import FreedView, free_caches
+from jupyter_vgpu.magic.top import TopView, between, read_top
 from jupyter_vgpu.magic.view import SliceView
+
+View = SliceView | TopView | FreedView | CellCost
+
+_SHORTEST_WATCH, _LONGEST_WATCH = 1, 3600
 
 
 @magics_class
@@ -21,11 +34,22 @@ class VGPUMagics(Magics):
     """Magics about the slice of a GPU that this Jupyter kernel runs in."""
 
     @magic_arguments()
-    @argument("--json", action="store_true", help="Print the slice and its use as JSON.")
+    @argument(
+        "what",
+        nargs="?",
+        default="status",
+        help="status: the slice and its use (if nothing is given); top: who uses it, and how fast; "
+        "free: give back what torch, cupy and jax only cache; watch: top, again and again",
+    )
+    @argument("--json", action="store_true", help="Print it as JSON.")
+    @argument("--seconds", default="60", help="How long to watch, 1 to 3600; interrupt to end it earlier.")
     @argument("--help", action="store_true", help="Print this.")
-    @line_magic
-    def vgpu(self, line: str) -> SliceView | None:
+    @line_cell_magic
+    def vgpu(self, line: str, cell: str | None = None) -> View | None:
         """Show this notebook's slice of a GPU and what all your processes use of it.
+
+        As a cell magic, ``%%vgpu``, run the cell and show what it cost: peak memory, GPU time, time waited,
+        launches. It counts torch's peak anew.
 
         ``view = %vgpu`` keeps the figures: ``view.slice_info`` and ``view.usage``
         are dictionaries, sizes in bytes.
@@ -33,15 +57,51 @@ class VGPUMagics(Magics):
         try:
             arguments = parse_argstring(self.vgpu, line)
         except UsageError as error:
-            raise UsageError(f"%vgpu: {error}; allowed are --json, --help, or nothing at all") from error
+            raise UsageError(f"%vgpu: {error}; allowed are {_ALLOWED}") from error
         if arguments.help:
-            print(self.vgpu.parser.format_help().removeprefix("::\n\n"))  # noqa: T201, a magic speaks in the cell's output
+            _say(self.vgpu.parser.format_help().removeprefix("::\n\n"))
             return None
-        view = read_view()
-        if arguments.json:
-            print(json.dumps(view.as_json(), indent=2))  # noqa: T201, as above
+        if cell is not None:
+            return self._measure(cell, arguments)
+        views: dict[str, Callable[[], View]] = {"status": read_view, "top": read_top, "free": free_caches}
+        if arguments.what == "watch":
+            _watch(_watch_seconds(arguments.seconds))
             return None
-        return view
+        if arguments.what not in views:
+            raise UsageError(f"%vgpu: {arguments.what!r} is not known; allowed are {_ALLOWED}")
+        view: View = views[arguments.what]()
+        return _shown(view, arguments.json)
+
+    def _measure(self, cell: str, arguments: Any) -> View | None:
+        if arguments.what != "status":
+            raise UsageError(f"%%vgpu: {arguments.what!r} is not known; allowed are --json, --help, or nothing at all")
+        shell = self.shell
+        assert shell is not None
+        source = shell.transform_cell(cell)
+        if shell.should_run_async(cell, transformed_cell=source):
+            raise UsageError("%%vgpu: a cell with `await` outside a function is not measured; put it into one")
+        name = shell.compile.cache(source, shell.execution_count, raw_code=cell)
+        tree = shell.transform_ast(ast.parse(source, name))
+        # The shell's own compiler knows the `from __future__` lines of the cells before.
+        compile_tree: Callable[..., CodeType] = shell.compile
+        last = None
+        if tree.body and isinstance(tree.body[-1], ast.Expr) and not source.rstrip().endswith(";"):
+            last = ast.Expression(tree.body.pop().value)
+        watch = CellWatch()
+        try:
+            with watch:
+                exec(compile_tree(tree, name, "exec"), shell.user_ns)
+                value = None if last is None else eval(compile_tree(last, name, "eval"), shell.user_ns)
+        except BaseException:
+            # The cost stands above the traceback, which is the cell's own.
+            display(_shown(watch.cost(), arguments.json))
+            raise
+        if value is not None:
+            display(value)
+        return _shown(watch.cost(), arguments.json)
+
+
+_ALLOWED = "status, top, free, watch, --json, --seconds, --help, or nothing at all"
 
 
 def read_view() -> SliceView:
@@ -51,3 +111,40 @@ def read_view() -> SliceView:
         return SliceView(client.slice(), client.usage())
     except VGPUError as error:
         return SliceView(reason=error.reason, message=str(error))
+
+
+def _shown(view: View, as_json: bool) -> View | None:
+    if not as_json:
+        return view
+    _say(json.dumps(view.as_json(), indent=2))
+    return None
+
+
+def _say(text: str) -> None:
+    print(text)  # noqa: T201, a magic speaks in the cell's output
+
+
+def _watch_seconds(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or not _SHORTEST_WATCH <= int(text) <= _LONGEST_WATCH:
+        raise UsageError(f"%vgpu watch: --seconds {text!r} is not allowed; a whole number of seconds, 1 to 3600, is")
+    return int(text)
+
+
+def _watch(seconds: int) -> None:
+    """Show who uses the slice, once a second, in the same place; an interrupt ends it."""
+    end = time.monotonic() + seconds
+    view = read_top()
+    handle = display(view, display_id=True)
+    try:
+        client = UserClient.from_environment()
+        before = client.usage()
+        while time.monotonic() < end:
+            time.sleep(1.0)
+            now = client.usage()
+            if handle is not None:
+                handle.update(between(before, now))
+            before = now
+    except KeyboardInterrupt:
+        _say("watched until it was interrupted")
+    except VGPUError as error:
+        _say(f"no more figures: {error}")

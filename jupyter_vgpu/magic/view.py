@@ -9,17 +9,15 @@ from html import escape
 from typing import Any
 
 from jupyter_vgpu.client import EnforcedBy, ProcessInfo, SliceInfo, UsageDeviceInfo, UsageInfo
+from jupyter_vgpu.magic.html import DIM, row
 from jupyter_vgpu.units import format_bytes
 
 _BAR_WIDTH = 20
 
-# JupyterLab's own colours; the second value is for front ends that have none.
-_DIM = "color:var(--jp-ui-font-color2,#616161)"
 _TRACK = (
     "background:var(--jp-layout-color3,#bdbdbd);border-radius:3px;height:8px;width:16em;margin:4px 0;overflow:hidden"
 )
 _FILL = "background:var(--jp-brand-color1,#1976d2);height:100%"
-_LEFT = "text-align:left"
 
 
 @dataclass(frozen=True)
@@ -63,6 +61,8 @@ def _text(view: SliceView) -> Iterator[str]:
         yield f"    memory    [{bar}] {_memory(device)}"
         if device["memory_overhead_bytes"]:
             yield f"    overhead  {_overhead(device)}"
+        if "gpu_time_fraction" in device:
+            yield f"    GPU time  {_time(device)}"
         yield f"    launches  {_launches(device)}"
     yield f"  {_processes_title(view.usage)}"
     for process in view.usage["processes"]:
@@ -77,25 +77,23 @@ def _html(view: SliceView) -> Iterator[str]:
     simulated = _simulated(view.slice_info)
     yield f"<div><b>GPU slice {escape(view.slice_info['profile'])}</b>"
     for device in view.usage["devices"]:
-        note = f' <span style="{_DIM}">simulated board</span>' if device["uuid"] in simulated else ""
+        note = f' <span style="{DIM}">simulated board</span>' if device["uuid"] in simulated else ""
         yield f'<div style="margin-top:8px">{escape(device["name"])}{note}</div>'
         yield "<table>"
-        yield _row("Memory", f"{escape(_memory(device))}{_meter(device)}")
+        yield row("Memory", f"{escape(_memory(device))}{_meter(device)}")
         if device["memory_overhead_bytes"]:
-            yield _row("Overhead", escape(_overhead(device)))
-        yield _row("Launches", escape(_launches(device)))
+            yield row("Overhead", escape(_overhead(device)))
+        if "gpu_time_fraction" in device:
+            yield row("GPU time", escape(_time(device)))
+        yield row("Launches", escape(_launches(device)))
         yield "</table>"
     yield f'<div style="margin-top:8px">{escape(_processes_title(view.usage))}</div>'
     if view.usage["processes"]:
         yield "<table>"
         for process in view.usage["processes"]:
-            yield _row(str(process["pid"]), escape(f"{process['name']}  {_held(process)}"))
+            yield row(str(process["pid"]), escape(f"{process['name']}  {_held(process)}"))
         yield "</table>"
-    yield f'<div style="margin-top:8px;{_DIM}">{escape(enforcement(view.usage["enforced_by"]))}</div></div>'
-
-
-def _row(head: str, content: str) -> str:
-    return f'<tr><th scope="row" style="{_LEFT}">{head}</th><td style="{_LEFT}">{content}</td></tr>'
+    yield f'<div style="margin-top:8px;{DIM}">{escape(enforcement(view.usage["enforced_by"]))}</div></div>'
 
 
 def _meter(device: UsageDeviceInfo) -> str:
@@ -119,6 +117,10 @@ def _memory(device: UsageDeviceInfo) -> str:
 
 def _overhead(device: UsageDeviceInfo) -> str:
     return f"{format_bytes(device['memory_overhead_bytes'])} (contexts and code)"
+
+
+def _time(device: UsageDeviceInfo) -> str:
+    return f"{device['gpu_time_fraction']:.0%} now, {device['waiting_fraction']:.0%} waiting"
 
 
 def _launches(device: UsageDeviceInfo) -> str:

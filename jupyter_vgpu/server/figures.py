@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jupyter_vgpu.client import SliceInfo, UsageInfo, UserClient
+from jupyter_vgpu.client import EventInfo, SliceInfo, UsageInfo, UserClient
 from jupyter_vgpu.errors import UnknownClaimError, VGPUError
 from jupyter_vgpu.server.notebooks import Kernel, NotebookInfo, by_notebook
 
@@ -17,6 +17,7 @@ OK = "ok"
 NO_SLICE = "no-slice"
 
 _SLICE_SECONDS = 10.0
+_MOST_EVENTS = 20
 
 _WITHOUT_SLICE = (
     "This server has no GPU slice: it was started without one. "
@@ -35,6 +36,7 @@ class Figures:
         slice_info: SLICE as in `docs/contracts.md`; `None` unless `"ok"`.
         usage: USAGE as in `docs/contracts.md`; `None` unless `"ok"`.
         notebooks: What each notebook uses of it; empty unless `"ok"`.
+        events: What the agent noticed about it, oldest first; empty unless `"ok"`.
     """
 
     state: str
@@ -42,18 +44,21 @@ class Figures:
     slice_info: SliceInfo | None = None
     usage: UsageInfo | None = None
     notebooks: list[NotebookInfo] = field(default_factory=list)
+    events: list[EventInfo] = field(default_factory=list)
 
 
 class SliceLooker:
     """Looks at the slice again and again; used by one thread at a time.
 
-    What the slice is changes seldom, so it is asked for every tenth second; what it uses, at each look.
+    What the slice is changes seldom, as what the agent notices: they are asked for every tenth second. What it uses, at
+    each look.
     """
 
     def __init__(self) -> None:
         """Know nothing yet."""
         self._slice: SliceInfo | None = None
         self._slice_at = 0.0
+        self._events: list[EventInfo] = []
         self._before: UsageInfo | None = None
 
     def look(self, kernels: Sequence[Kernel] = ()) -> Figures:
@@ -76,12 +81,21 @@ class SliceLooker:
             return Figures(error.reason, str(error))
         notebooks = by_notebook(usage, self._before, kernels)
         self._before = usage
-        return Figures(OK, slice_info=slice_info, usage=usage, notebooks=notebooks)
+        return Figures(OK, slice_info=slice_info, usage=usage, notebooks=notebooks, events=self._events)
 
     def _fresh_slice(self, client: UserClient, usage: UsageInfo) -> SliceInfo:
         now = time.monotonic()
         known = self._slice
         if known is None or known["claim"] != usage["claim"] or now - self._slice_at >= _SLICE_SECONDS:
             known = self._slice = client.slice()
+            self._events = _events(client)
             self._slice_at = now
         return known
+
+
+def _events(client: UserClient) -> list[EventInfo]:
+    """Return the newest events; an agent of an older version has none to tell."""
+    try:
+        return client.events()[-_MOST_EVENTS:]
+    except VGPUError:
+        return []

@@ -48,6 +48,7 @@ def _reading(figures: Figures, since_at: float) -> Reading:
         "slice": figures.slice_info,
         "usage": figures.usage,
         "notebooks": figures.notebooks,
+        "events": figures.events,
     }
     return Reading(figures, since_at, json.dumps(body))
 

@@ -46,6 +46,7 @@ class _NotebookDeviceNeeded(TypedDict):
 class NotebookDeviceInfo(_NotebookDeviceNeeded, total=False):
     """What one notebook uses of one device; fractions are since the reading before."""
 
+    memory_overhead_bytes: int
     gpu_time_seconds: float
     waited_seconds: float
     gpu_time_fraction: float
@@ -143,7 +144,9 @@ def _device(
         "memory_bytes": sum(device["memory_bytes"] for device in used),
         "launches": sum(device["launches"] for device in used),
     }
-    # Older agents do not measure time.
+    # Older agents measure neither overhead nor time.
+    if all("memory_overhead_bytes" in device for device in used):
+        total["memory_overhead_bytes"] = sum(device["memory_overhead_bytes"] for device in used)
     if all("gpu_time_seconds" in device and "waited_seconds" in device for device in used):
         total["gpu_time_seconds"] = sum(device["gpu_time_seconds"] for device in used)
         total["waited_seconds"] = sum(device["waited_seconds"] for device in used)

@@ -36,6 +36,7 @@ def run(shell: InteractiveShell, source: str) -> dict[str, Any]:
     return {
         "printed": captured.stdout,
         "shown": KeepingHook.kept or {},
+        "displayed": [output.data for output in captured.outputs],
         "error": f"{type(error).__name__}: {error}" if error else "",
     }
 

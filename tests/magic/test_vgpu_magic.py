@@ -121,7 +121,7 @@ def test_help_names_every_argument(in_slice: Results) -> None:
 def test_an_unknown_argument_is_refused_with_what_is_allowed(in_slice: Results, without: Results) -> None:
     for results in (in_slice, without):
         assert "--jsno" in results[TYPO]["error"]
-        assert "allowed are --json, --help" in results[TYPO]["error"]
+        assert "allowed are status, top, free, watch, --json" in results[TYPO]["error"]
         assert results[TYPO]["shown"] == {}
 
 
