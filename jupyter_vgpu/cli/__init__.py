@@ -40,6 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run_verb(parsed: object, command: list[str]) -> int:
     from importlib import import_module
 
-    verb = getattr(parsed, "verb")  # noqa: B009  (argparse's namespace has no types)
+    verb = str(getattr(parsed, "verb")).replace("-", "_")  # noqa: B009  (argparse's namespace has no types)
     module = {"run": "run", "agent": "serve", "devices": "listing", "claims": "listing", "status": "status"}
     return int(getattr(import_module(f"jupyter_vgpu.cli.{module.get(verb, verb)}"), verb)(parsed, command))

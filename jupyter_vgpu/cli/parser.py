@@ -83,6 +83,9 @@ def build_parser() -> argparse.ArgumentParser:
     doctor.add_argument("--json", action="store_true", help="print JSON")
     doctor.add_argument("--simulate", metavar="BOARD", help="check the simulated driver instead of NVIDIA's")
     _add_agent_dir(doctor)
+    magic = _add_verb(verbs, "enable-magic", "Have the vgpu magic in every new Jupyter kernel of this user.")
+    magic.add_argument("--profile", metavar="NAME", default="default", help="IPython profile (default)")
+    magic.add_argument("--undo", action="store_true", help="take it back")
     return parser
 
 
