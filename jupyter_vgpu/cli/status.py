@@ -5,12 +5,23 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Sequence
 
 from jupyter_vgpu.cli.agents import the_agent
 from jupyter_vgpu.cli.text import facts, table
-from jupyter_vgpu.client import EnforcedBy, HubClient, UserClient
+from jupyter_vgpu.client import (
+    EnforcedBy,
+    EventInfo,
+    HubClient,
+    ProcessInfo,
+    SliceDeviceInfo,
+    UsageDeviceInfo,
+    UserClient,
+)
 from jupyter_vgpu.errors import UnknownClaimError
 from jupyter_vgpu.units import format_bytes
+
+_MOST_EVENTS = 5
 
 
 def status(options: argparse.Namespace, command: list[str]) -> int:
@@ -31,9 +42,9 @@ def _enforced_by(enforced: EnforcedBy) -> str:
 
 
 def _slice(client: UserClient, as_json: bool) -> int:
-    mine, usage = client.slice(), client.usage()
+    mine, usage, events = client.slice(), client.usage(), client.events()
     if as_json:
-        print(json.dumps({"slice": mine, "usage": usage}, indent=2))
+        print(json.dumps({"slice": mine, "usage": usage, "events": events}, indent=2))
         return 0
     print(
         facts(
@@ -43,35 +54,58 @@ def _slice(client: UserClient, as_json: bool) -> int:
             ]
         )
     )
-    rows = [
-        [
-            device["name"],
-            f"{format_bytes(used['memory_used_bytes'])} of {format_bytes(used['memory_limit_bytes'])}",
-            f"{device['share']:.1%}",
-            f"{device['ceiling']:.0%}",
-            f"{used['launches']} ({used['launches_per_second']:.0f}/s)",
-        ]
-        for device, used in zip(mine["devices"], usage["devices"], strict=True)
-    ]
-    print("\n" + table(["DEVICE", "MEMORY", "SHARE", "CEILING", "LAUNCHES"], rows))
+    for device, used in zip(mine["devices"], usage["devices"], strict=True):
+        print("\n" + facts(_device(device, used)))
     if usage["processes"]:
-        processes = [
-            [
-                str(process["pid"]),
-                process["name"],
-                format_bytes(sum(device["memory_bytes"] for device in process["devices"])),
-                str(sum(device["launches"] for device in process["devices"])),
-            ]
-            for process in usage["processes"]
-        ]
-        print("\n" + table(["PID", "PROCESS", "MEMORY", "LAUNCHES"], processes))
+        head = ["PID", "PROCESS", "MEMORY", "OVERHEAD", "GPU TIME", "WAITED", "LAUNCHES"]
+        print("\n" + table(head, [_process(process) for process in usage["processes"]]))
+    _print_events(events)
     return 0
 
 
+def _device(device: SliceDeviceInfo, used: UsageDeviceInfo) -> list[tuple[str, str]]:
+    memory = f"{format_bytes(used['memory_used_bytes'])} of {format_bytes(used['memory_limit_bytes'])}"
+    if used["memory_overhead_bytes"]:
+        memory += f", {format_bytes(used['memory_overhead_bytes'])} of it contexts and code"
+    return [
+        ("device", f"{device['name']} ({device['uuid']})"),
+        ("memory", memory),
+        (
+            "GPU time",
+            f"{used['gpu_time_seconds']:.1f} s, {used['gpu_time_fraction']:.0%} of the last second "
+            f"(share {device['share']:.1%}, ceiling {device['ceiling']:.0%})",
+        ),
+        ("waited", f"{used['waited_seconds']:.1f} s, {used['waiting_fraction']:.0%} of the last second"),
+        ("launches", f"{used['launches']} ({used['launches_per_second']:.0f}/s)"),
+    ]
+
+
+def _process(process: ProcessInfo) -> list[str]:
+    devices = process["devices"]
+    return [
+        str(process["pid"]),
+        process["name"],
+        format_bytes(sum(device["memory_bytes"] for device in devices)),
+        format_bytes(sum(device["memory_overhead_bytes"] for device in devices)),
+        f"{sum(device['gpu_time_seconds'] for device in devices):.1f} s",
+        f"{sum(device['waited_seconds'] for device in devices):.1f} s",
+        str(sum(device["launches"] for device in devices)),
+    ]
+
+
+def _print_events(events: Sequence[EventInfo]) -> None:
+    if events:
+        rows = [
+            [time.strftime("%H:%M:%S", time.localtime(event["at"])), event["kind"], event["message"]]
+            for event in events[-_MOST_EVENTS:]
+        ]
+        print("\n" + table(["NOTICED", "KIND", f"WHAT ({len(events)} in all)"], rows))
+
+
 def _agent(client: HubClient, as_json: bool) -> int:
-    health = client.health()
+    health, events = client.health(), client.events()
     if as_json:
-        print(json.dumps({"agent": health}, indent=2))
+        print(json.dumps({"agent": health, "events": events}, indent=2))
         return 0
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(health["started_at"]))
     print(
@@ -86,4 +120,5 @@ def _agent(client: HubClient, as_json: bool) -> int:
             ]
         )
     )
+    _print_events(events)
     return 0

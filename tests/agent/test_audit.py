@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import mmap
 import os
 import signal
+import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -12,6 +17,12 @@ from typing import Any
 
 import pytest
 
+from jupyter_vgpu.agent.runtime import RuntimeDir
+from jupyter_vgpu.agent.service import Agent
+from jupyter_vgpu.config import parse_profiles
+from jupyter_vgpu.errors import NoDriverError
+from jupyter_vgpu.model import ClaimRequest, Device
+from jupyter_vgpu.nvml import Nvml
 from jupyter_vgpu.sim import create_boards
 
 GIB = 1 << 30
@@ -208,3 +219,49 @@ def test_events_are_counted_for_prometheus(agent: Any, device_user: Start) -> No
     labels = f'claim="{granted.claim["claim"]}",hub="hub",kind="bypass",tenant="alice"'
     assert f"jupyter_vgpu_claim_events_total{{{labels}}} 1.0" in text
     assert 'jupyter_vgpu_events_total{kind="kill"}' in text
+
+
+def audited_or_why(tmp_path: Path, nvml: Nvml) -> tuple[bool, str, float]:
+    """Return whether an agent with this NVML audits, what stands in its way, and its last heartbeat's age."""
+    device = Device("GPU-d35acab6-c5d2-5f98-8ea6-6e43bcb00c79", "board", 0, 80 * GIB, 108, "8.0", True, "580")
+
+    async def serve() -> tuple[bool, str, float]:
+        with tempfile.TemporaryDirectory(prefix="a") as folder:
+            agent = Agent([device], RuntimeDir(Path(folder)), nvml=nvml)
+            agent.start()
+            try:
+                profile = parse_profiles({"offer": {"share": "1/4"}})[0]
+                granted = await agent.claim(ClaimRequest("alice", "hub", os.getuid(), profile))
+                await asyncio.sleep(1)
+                tenant = agent.tenant(granted.claim.claim_id)
+                with mmap.mmap(tenant.pages.control_fd, 64, prot=mmap.PROT_READ) as page:
+                    heartbeat_ns = int.from_bytes(page[24:32], sys.byteorder)
+                assert agent.oversight is not None
+                age_seconds = (time.monotonic_ns() - heartbeat_ns) / 1e9
+                return agent.is_audited(tenant), agent.oversight.trouble, age_seconds
+            finally:
+                await agent.stop()
+
+    return asyncio.run(serve())
+
+
+def test_without_nvml_nothing_is_called_audited(tmp_path: Path) -> None:
+    is_audited, trouble, age_seconds = audited_or_why(tmp_path, Nvml(tmp_path / "nowhere.so"))
+
+    assert not is_audited
+    assert "nowhere.so" in trouble
+    assert age_seconds < 1
+
+
+def test_a_stalled_nvml_stops_neither_the_agent_nor_its_end(tmp_path: Path) -> None:
+    stuck = threading.Event()
+    nvml = Nvml(tmp_path / "nowhere.so", timeout_seconds=0.1)
+    with pytest.raises(NoDriverError):
+        nvml._ask(stuck.wait)
+
+    is_audited, trouble, age_seconds = audited_or_why(tmp_path, nvml)
+
+    stuck.set()
+    assert not is_audited
+    assert "stuck in one call" in trouble
+    assert age_seconds < 1

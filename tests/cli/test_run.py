@@ -277,14 +277,6 @@ def test_a_slice_inside_a_slice_is_refused_in_words(vgpu: Vgpu) -> None:
     assert "a slice inside a slice is not possible" in done.stderr
 
 
-def test_status_inside_a_slice_shows_the_slice(vgpu: Vgpu) -> None:
-    done = vgpu(*QUARTER, "--memory", "10GiB", "--", sys.executable, "-m", "jupyter_vgpu.cli", "status", "--json")
-
-    shown = json.loads(done.stdout)
-    assert shown["slice"]["devices"][0]["memory_limit_bytes"] == 10 << 30
-    assert shown["usage"]["claim"] == shown["slice"]["claim"]
-
-
 def test_without_a_driver_run_says_so_and_offers_the_simulation(vgpu: Vgpu, temporary: Path) -> None:
     if Path("/dev/nvidiactl").exists():
         pytest.skip("there is a driver here")
