@@ -7,17 +7,34 @@ allowed, so that a typo is never "no limit".
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
 from jupyter_vgpu.errors import BadValueError
-from jupyter_vgpu.model import MAX_DEVICES, Memory, Profile
+from jupyter_vgpu.model import MAX_DEVICES, PRIORITIES, Memory, Profile
 from jupyter_vgpu.units import MIB, parse_bytes, parse_fraction, to_ppm
 
 BACKENDS = ("auto", "intercept", "whole")
-PROFILE_KEYS = ("share", "memory", "ceiling", "devices", "backend", "description", "default")
+POLICIES = ("default", "force")
+PROFILE_KEYS = (
+    "share",
+    "memory",
+    "ceiling",
+    "devices",
+    "backend",
+    "description",
+    "default",
+    "cores",
+    "memory_blocks",
+    "policy",
+    "priority",
+    "max_hours",
+    "allowed_groups",
+    "order",
+)
+MEMORY_BLOCK_BYTES = 256 * MIB
 
 BUILT_IN_PROFILES: Mapping[str, Mapping[str, object]] = {
     "1/8 GPU": {"share": "1/8"},
@@ -120,6 +137,7 @@ def parse_profile(name: str, entry: object, key: str) -> Profile:
     for unknown in entry:
         if unknown not in PROFILE_KEYS:
             raise BadValueError(f"{key}.{unknown}", entry[unknown], f"only the keys {', '.join(PROFILE_KEYS)} are")
+    entry = _in_parts(entry, key)
     backend = parse_backend(entry.get("backend", "auto"), f"{key}.backend")
     share = parse_fraction(entry["share"], f"{key}.share") if "share" in entry else None
     memory = parse_memory(entry["memory"], f"{key}.memory") if "memory" in entry else None
@@ -138,13 +156,78 @@ def parse_profile(name: str, entry: object, key: str) -> Profile:
     return Profile(
         name=check_name(name, f"{key} (name)"),
         share_ppm=to_ppm(share) if share is not None else 0,
-        ceiling_ppm=parse_ceiling(entry.get("ceiling", 1), share, f"{key}.ceiling"),
+        ceiling_ppm=_ceiling(entry, share, key),
         memory=memory,
         devices=_parse_devices(entry.get("devices", 1), f"{key}.devices"),
         backend=backend,
         description=description,
         is_default=is_default,
+        priority=_one_of(entry, "priority", PRIORITIES, "normal", key),
+        max_hours=_max_hours(entry, key),
+        allowed_groups=_groups(entry["allowed_groups"], f"{key}.allowed_groups") if "allowed_groups" in entry else None,
+        order=_whole_number(entry.get("order", 0), f"{key}.order", -1000, 1000),
     )
+
+
+def _in_parts(entry: Mapping[str, object], key: str) -> Mapping[str, object]:
+    """Return `entry` with hundredths of a card and 256 MiB blocks written as share, devices and memory.
+
+    From 100 hundredths on only whole cards can be had. source: gpu-manager, README, "vcuda-core", "vcuda-memory"
+    """
+    parts = dict(entry)
+    for unit, names in (("cores", ("share", "devices")), ("memory_blocks", ("memory",))):
+        for name in names:
+            if unit in entry and name in entry:
+                raise BadValueError(f"{key}.{name}", entry[name], f"either {unit} or {name} is")
+    if "cores" in entry:
+        cores = _whole_number(parts.pop("cores"), f"{key}.cores", 1, 100 * MAX_DEVICES)
+        if cores > 100 and (cores % 100 or "memory_blocks" in entry or "memory" in entry):
+            raise BadValueError(
+                f"{key}.cores", cores, "up to 100 is, or whole cards without an amount of memory: 200, 300, …"
+            )
+        parts["share"], parts["devices"] = Fraction(min(cores, 100), 100), max(1, cores // 100)
+    if "memory_blocks" in entry:
+        blocks = _whole_number(parts.pop("memory_blocks"), f"{key}.memory_blocks", 1, 1 << 20)
+        parts["memory"] = blocks * MEMORY_BLOCK_BYTES
+    return parts
+
+
+def _ceiling(entry: Mapping[str, object], share: Fraction | None, key: str) -> int:
+    if _one_of(entry, "policy", POLICIES, "default", key) == "default":
+        return parse_ceiling(entry.get("ceiling", 1), share, f"{key}.ceiling")
+    if "ceiling" in entry:
+        raise BadValueError(f"{key}.ceiling", entry["ceiling"], 'none is with policy "force": it is the share')
+    if share is None:
+        raise BadValueError(f"{key}.policy", "force", '"force" is only with a share, which then is the most there is')
+    return to_ppm(share)
+
+
+def _one_of(entry: Mapping[str, object], name: str, allowed: tuple[str, ...], default: str, key: str) -> str:
+    value = entry.get(name, default)
+    if isinstance(value, str) and value in allowed:
+        return value
+    raise BadValueError(f"{key}.{name}", value, f"one of {', '.join(allowed)} is")
+
+
+def _whole_number(value: object, key: str, least: int, most: int) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+        return value
+    raise BadValueError(key, value, f"a whole number from {least} to {most} is")
+
+
+def _max_hours(entry: Mapping[str, object], key: str) -> float | None:
+    if "max_hours" not in entry:
+        return None
+    value = entry["max_hours"]
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 100_000:
+        return float(value)
+    raise BadValueError(f"{key}.max_hours", value, "a number of hours above 0 and at most 100000 is, as 4 or 0.5")
+
+
+def _groups(value: object, key: str) -> tuple[str, ...]:
+    if isinstance(value, (list, tuple)) and value and all(isinstance(name, str) and name for name in value):
+        return tuple(value)
+    raise BadValueError(key, value, 'a list with at least one name of a group is, as ["course-a"]')
 
 
 def _check_whole(
@@ -171,6 +254,7 @@ def parse_profiles(mapping: object, key: str = "profiles") -> list[Profile]:
     if not isinstance(mapping, Mapping) or not mapping:
         raise BadValueError(key, mapping, 'a mapping with at least one profile is, as {"1/4 GPU": {"share": "1/4"}}')
     profiles = [parse_profile(name, entry, f"{key}[{name!r}]") for name, entry in mapping.items()]
+    profiles.sort(key=lambda profile: profile.order)
     defaults = [profile.name for profile in profiles if profile.is_default]
     if len(defaults) > 1:
         raise BadValueError(f"{key}[{defaults[1]!r}].default", True, f"only one default is, and {defaults[0]!r} is one")
@@ -192,3 +276,64 @@ def load_profiles(path: Path) -> list[Profile]:
     if not isinstance(content, dict) or set(content) != {"profiles"}:
         raise BadValueError("config", str(path), 'a JSON object with the one key "profiles" is')
     return parse_profiles(content["profiles"])
+
+
+def parse_group_overrides(value: object, profiles: Mapping[str, object], key: str) -> dict[str, GroupOverride]:
+    """Return what is different for some groups, by name, in the names' order, which is the order of application.
+
+    Args:
+        value: `{NAME: {"groups": [GROUP…], "profiles": {PROFILE: {…}}}}`; a profile's keys replace those of the profile
+            of the same name, a new name is a profile more.
+        profiles: The profiles that everyone has, as written.
+        key: Name of the setting, for messages.
+
+    Raises:
+        BadValueError: An entry is wrong, or the profiles are with it.
+    """
+    if not isinstance(value, Mapping):
+        raise BadValueError(key, value, 'a mapping is, as {"01-course": {"groups": ["a"], "profiles": {…}}}')
+    overrides = {}
+    for name in sorted(value, key=str):
+        entry, here = value[name], f"{key}[{name!r}]"
+        if not isinstance(entry, Mapping) or set(entry) != {"groups", "profiles"}:
+            raise BadValueError(here, entry, 'a mapping with the keys "groups" and "profiles" is')
+        changes = entry["profiles"]
+        if not isinstance(changes, Mapping) or not all(isinstance(change, Mapping) for change in changes.values()):
+            raise BadValueError(f"{here}.profiles", changes, "a mapping from profiles to mappings is")
+        overrides[name] = GroupOverride(_groups(entry["groups"], f"{here}.groups"), changes)
+        parse_profiles(overridden(profiles, [overrides[name]]), f"{here}.profiles")
+    return overrides
+
+
+@dataclass(frozen=True)
+class GroupOverride:
+    """What is different for members of some groups; see `parse_group_overrides`."""
+
+    groups: tuple[str, ...]
+    profiles: Mapping[str, Mapping[str, object]]
+
+
+def overridden(profiles: Mapping[str, object], overrides: Sequence[GroupOverride]) -> dict[str, object]:
+    """Return `profiles`, as written, with `overrides` applied in order.
+
+    One profile that an override makes the default is the only one.
+    """
+    merged: dict[str, object] = dict(profiles)
+    for override in overrides:
+        if any(change.get("default") is True for change in override.profiles.values()):
+            merged = {
+                name: {k: v for k, v in entry.items() if k != "default"} if isinstance(entry, Mapping) else entry
+                for name, entry in merged.items()
+            }
+        for name, change in override.profiles.items():
+            old = merged.get(name, {})
+            merged[name] = {**(old if isinstance(old, Mapping) else {}), **change}
+    return merged
+
+
+def profiles_for(profiles: Sequence[Profile], groups: Collection[str]) -> list[Profile]:
+    """Return those of `profiles` that a member of `groups` may use, one of them the default unless there is none."""
+    mine = [p for p in profiles if p.allowed_groups is None or any(group in groups for group in p.allowed_groups)]
+    if mine and not any(profile.is_default for profile in mine):
+        mine[0] = replace(mine[0], is_default=True)
+    return mine

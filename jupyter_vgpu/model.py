@@ -17,6 +17,8 @@ from jupyter_vgpu.units import MIB, PPM
 ClaimState = Literal["pending", "bound", "parked", "released"]
 CLAIM_STATES: tuple[ClaimState, ...] = ("pending", "bound", "parked", "released")
 
+PRIORITIES = ("low", "normal", "high")
+
 MAX_DEVICES = 16  # JVGPU_MAX_DEVICES in native/include/jvgpu/pages.h
 
 
@@ -65,6 +67,10 @@ class Profile:
         backend: `"auto"`, `"intercept"` or `"whole"`.
         description: One sentence for the spawn page; may be empty.
         is_default: Whether the spawn page starts with it.
+        priority: One of `PRIORITIES`; who waits with a higher one goes first.
+        max_hours: Longest time a server may hold it, in hours, > 0; `None` = not limited.
+        allowed_groups: Groups of the hub whose members may use it; `None` = everyone.
+        order: Place on the spawn page, smallest first; those alike in the order they were written in.
     """
 
     name: str
@@ -75,6 +81,10 @@ class Profile:
     backend: str = "auto"
     description: str = ""
     is_default: bool = False
+    priority: str = "normal"
+    max_hours: float | None = None
+    allowed_groups: tuple[str, ...] | None = None
+    order: int = 0
 
     def share_on(self, total_bytes: int) -> int:
         """Return the share on a device of `total_bytes`, in parts per million, 1..1,000,000.
