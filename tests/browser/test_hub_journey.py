@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 Lab = Any
 DEMO = Path(__file__).parents[2] / "demo" / "run.py"
@@ -23,17 +23,27 @@ def password_of(log: Path) -> str:
     return found.group(1)
 
 
-def test_a_student_picks_a_quarter_and_watches_it(
-    page: Page, lab: Lab, run_python: Callable[..., Path], free_port: int, keep_picture: Callable[[str], None]
+def log_in(page: Page, port: int, name: str, password: str) -> None:
+    """Log in at the hub; the spawn page comes next."""
+    page.goto(f"http://127.0.0.1:{port}/")
+    page.get_by_label("Username").fill(name)
+    page.get_by_label("Password").fill(password)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("radio", name="1/4 GPU").check()
+
+
+def test_a_student_picks_a_quarter_and_watches_it_and_another_sees_nothing_of_that(
+    page: Page,
+    lab: Lab,
+    browser: Browser,
+    run_python: Callable[..., Path],
+    free_port: int,
+    keep_picture: Callable[[str], None],
 ) -> None:
     log = run_python(str(DEMO), "--port", str(free_port), "--board", "a100-80")
     password = password_of(log)
 
-    page.goto(f"http://127.0.0.1:{free_port}/")
-    page.get_by_label("Username").fill("alice")
-    page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Sign in").click()
-    page.get_by_role("radio", name="1/4 GPU").check()
+    log_in(page, free_port, "alice", password)
     keep_picture("spawn")
     page.get_by_role("button", name="Start").click()
 
@@ -45,18 +55,32 @@ def test_a_student_picks_a_quarter_and_watches_it(
     lab.run_all()
 
     expect(lab.launches).to_have_text("1,000")
-    expect(lab.panel.get_by_role("row", name=re.compile("python"))).to_be_visible()
+    expect(lab.panel.locator("[data-notebook]")).to_contain_text("try-your-slice.ipynb")
     limit = lab.cell_with_output("asked for")
     expect(limit).to_contain_text("CUDA_ERROR_OUT_OF_MEMORY")
     expect(limit).to_contain_text("64 MiB: granted")
 
-    # The notebook gave everything back at its end; once more, up to the limit.
-    expect(lab.memory).to_have_text("0 B of 19.8 GiB")
+    # The notebook gave everything back at its end, but its context; once more, up to the limit.
+    held = lab.panel.locator("[data-notebook]").locator('[data-figure="held"]')
+    expect(held).to_contain_text(re.compile(r"^0 B"))
     limit.locator(".jp-InputArea-editor").click()
     lab.choose("Run", "Run All Above Selected Cell")
     limit.locator(".jp-InputArea-editor").click()
     page.keyboard.press("Control+Enter")
-    expect(lab.memory).to_have_text("10.0 GiB of 19.8 GiB")
+    expect(held).to_contain_text(re.compile(r"^(9|10)\.\d GiB"))
     expect(limit.locator(".jp-OutputArea")).to_contain_text("granted")
     limit.locator(".jp-OutputArea").scroll_into_view_if_needed()
     keep_picture("panel")
+
+    with browser.new_context() as context:
+        other = context.new_page()
+        log_in(other, free_port, "bob", password)
+        other.get_by_role("button", name="Start").click()
+        theirs = type(lab)(other)
+        theirs.wait_until_ready()
+        theirs.open_panel()
+        expect(theirs.memory).to_have_text("0 B of 19.8 GiB")
+        expect(theirs.panel).to_contain_text("None uses the GPU now")
+        for endpoint in ("slice", "usage", "history", "live"):
+            answer = other.request.get(f"http://127.0.0.1:{free_port}/user/alice/jupyter-vgpu/{endpoint}")
+            assert answer.status == 403, f"bob gets {answer.status} for {endpoint} of alice"
