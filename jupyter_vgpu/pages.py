@@ -46,6 +46,11 @@ class Reading:
     busy_ns: int
     refused: int
 
+    @property
+    def granted_bytes(self) -> int:
+        """What the process holds or has reserved."""
+        return self.held_bytes + self.pending_bytes
+
 
 @dataclass(frozen=True)
 class Slot:

@@ -61,7 +61,7 @@ class Tenant:
         self._overheads = [Overhead() for _ in claim.grants]
         self._published_overheads = [0] * len(claim.grants)
         self._strays: list[frozenset[int]] = [frozenset()] * len(claim.grants)
-        self._granted: dict[int, list[int]] = {}
+        self._sampled: dict[int, list[Reading]] = {}
         self.pages = TenantPages(len(claim.grants))
         for index, grant in enumerate(claim.grants):
             self.pages.set_device(index, grant.uuid, grant.memory_bytes, grant.share_ppm, grant.ceiling_ppm)
@@ -87,9 +87,9 @@ class Tenant:
         """Return the process, forgotten and its slot cleared; what it did stays counted."""
         process = self.processes.pop(pid, None)
         if process is not None:
-            self._past = [past + self._done(process, index) for index, past in enumerate(self._past)]
+            self._past = [past + _totals(self.reading(process, index)) for index, past in enumerate(self._past)]
             self.pages.clear_slot(process.slot)
-            self._granted.pop(pid, None)
+            self._sampled.pop(pid, None)
             for index, overhead in enumerate(self._overheads):
                 overhead.keep(self.processes.keys() | self._strays[index])
                 self._publish_overhead(index)
@@ -126,8 +126,7 @@ class Tenant:
 
     def granted_bytes(self, process: Process, index: int) -> int:
         """Return what one process holds or has reserved, overhead not included."""
-        reading = self.reading(process, index)
-        return reading.held_bytes + reading.pending_bytes
+        return self.reading(process, index).granted_bytes
 
     def overhead_bytes(self, index: int, pid: int | None = None) -> int:
         """Return what the tenant has of the device at `index` beyond what was granted; `pid` = one process's part."""
@@ -148,7 +147,8 @@ class Tenant:
         held = {}
         for process in self.processes.values():
             now_bytes = self.granted_bytes(process, index)
-            held[process.pid] = Held(self._granted.get(process.pid, [now_bytes] * (index + 1))[index], now_bytes)
+            sampled = self._sampled.get(process.pid)
+            held[process.pid] = Held(sampled[index].granted_bytes if sampled else now_bytes, now_bytes)
         self._strays[index] = frozenset(strays)
         self._overheads[index].look(used, held, self._strays[index])
         self._publish_overhead(index)
@@ -159,13 +159,10 @@ class Tenant:
             self._published_overheads[index] = total
             self.pages.set_overhead(index, total)
 
-    def _done(self, process: Process, index: int) -> Totals:
-        reading = self.reading(process, index)
-        return Totals(reading.launches, reading.busy_ns, reading.waited_ns)
-
     def totals(self, index: int) -> Totals:
         """Return what was done on the device at `index` since the claim was bound here; a death takes nothing off."""
-        return sum((self._done(process, index) for process in self.processes.values()), self._past[index])
+        readings = (self.reading(process, index) for process in self.processes.values())
+        return sum(map(_totals, readings), self._past[index])
 
     def held(self) -> list[Grant]:
         """Return what the processes still hold, as grants without a share, for placement after a release.
@@ -178,11 +175,11 @@ class Tenant:
         ]
 
     def launches_of_processes(self) -> dict[tuple[str, object], int]:
-        """Return the launches so far by device and process, for counting who contends."""
+        """Return the launches at the last `sample` by device and process, for counting who contends."""
         return {
-            (grant.uuid, (self.claim.claim_id, process.slot)): self.pages.read(process.slot, index).launches
+            (grant.uuid, (self.claim.claim_id, self.processes[pid].slot)): readings[index].launches
             for index, grant in enumerate(self.claim.grants)
-            for process in self.processes.values()
+            for pid, readings in self._sampled.items()
         }
 
     def set_contenders(self, counts: Mapping[str, int]) -> None:
@@ -193,17 +190,27 @@ class Tenant:
                 self.pages.set_contenders(index, count)
 
     def sample(self, now: float) -> None:
-        """Note the totals so far, for their rates, and what is granted now, for the next look at overhead.
+        """Note what the processes use now: for rates, for who contends, and for the next look at overhead.
 
         Args:
             now: Monotonic seconds.
         """
-        self._granted = {
-            pid: [self.granted_bytes(process, index) for index in range(len(self.claim.grants))]
-            for pid, process in self.processes.items()
+        devices = range(len(self.claim.grants))
+        self._sampled = {
+            pid: [self.reading(process, index) for index in devices] for pid, process in self.processes.items()
         }
-        self._history.add(now, [self.totals(index) for index in range(len(self.claim.grants))])
+        self._history.add(
+            now,
+            [
+                sum((_totals(readings[index]) for readings in self._sampled.values()), self._past[index])
+                for index in devices
+            ],
+        )
 
     def rates(self, index: int) -> Rates:
         """Return how fast the totals of the device at `index` grew over the last second or so."""
         return self._history.rates(index)
+
+
+def _totals(reading: Reading) -> Totals:
+    return Totals(reading.launches, reading.busy_ns, reading.waited_ns)

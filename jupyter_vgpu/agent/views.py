@@ -171,7 +171,7 @@ def _process_device_view(process: Process, tenant: Tenant, index: int) -> Proces
     reading = tenant.reading(process, index)
     return {
         "uuid": tenant.claim.grants[index].uuid,
-        "memory_bytes": reading.held_bytes + reading.pending_bytes,
+        "memory_bytes": reading.granted_bytes,
         "memory_overhead_bytes": tenant.overhead_bytes(index, process.pid),
         "launches": reading.launches,
         "gpu_time_seconds": reading.busy_ns / NS,

@@ -1,0 +1,150 @@
+"""Parts of a slice, each for one notebook: claims of their own, taken out of the slice they are part of.
+
+While a part lasts, the slice's other processes have that much less; both together never have more than the slice.
+A part is a claim whose `part_of` names the slice's. Hubs are not told of parts: they gave out the slice, whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, TypedDict, cast
+
+from pydantic import Field, StrictFloat, StrictInt, StrictStr
+
+from jupyter_vgpu.agent.bodies import Body, parse_body
+from jupyter_vgpu.client import UsageInfo
+from jupyter_vgpu.config import check_name
+from jupyter_vgpu.errors import BadValueError, NoCapacityError
+from jupyter_vgpu.model import Claim, Grant
+from jupyter_vgpu.units import PPM, format_bytes
+
+_MIB = 1 << 20
+MOST_PARTS = 64
+
+
+class SubsliceDeviceInfo(TypedDict):
+    """What a part has of one device."""
+
+    uuid: str
+    memory_limit_bytes: int
+    share: float
+    ceiling: float
+
+
+class SubsliceInfo(TypedDict):
+    """SUBSLICE of docs/contracts.md."""
+
+    claim: str
+    name: str
+    created_at: float
+    devices: list[SubsliceDeviceInfo]
+
+
+class SubsliceBody(Body):
+    """Body of `POST /v1/subslices`."""
+
+    name: StrictStr
+    memory_bytes: StrictInt = Field(ge=_MIB)
+    share: StrictFloat | StrictInt | None = None
+
+
+def parse_subslice(content: bytes) -> SubsliceBody:
+    """Return the checked body.
+
+    Raises:
+        BadValueError: It is not allowed; the message names the key.
+    """
+    body = parse_body(SubsliceBody, content)
+    check_name(body.name)
+    if body.share is not None and not 0 < body.share <= 1:
+        raise BadValueError("share", body.share, "a part of the device's time, more than 0 and at most 1, is")
+    return body
+
+
+def part_of(whole: Claim, body: SubsliceBody, taken: Sequence[Grant], used: Sequence[int]) -> tuple[Grant, ...]:
+    """Return what a new part gets of each device of a slice.
+
+    Args:
+        whole: The slice.
+        body: What is asked for, of each device.
+        taken: What earlier parts have.
+        used: Bytes that the slice's own processes use, per device; what they use now stays theirs.
+
+    Returns:
+        Grants, memory rounded down to 1 MiB. Without a wish, the share is the same part as the memory.
+
+    Raises:
+        BadValueError: The slice is itself a part, or is not enforced by memory and share.
+        NoCapacityError: The slice has not that much left; the message names the largest part that would fit.
+    """
+    if whole.part_of:
+        raise BadValueError("slice", whole.claim_id, "only a whole slice can be divided, and this is a part of one")
+    if whole.backend != "intercept":
+        raise BadValueError("backend", whole.backend, "only slices that `intercept` enforces can be divided")
+    grants = []
+    memory = body.memory_bytes // _MIB * _MIB
+    for grant, used_bytes in zip(whole.grants, used, strict=True):
+        here = [part for part in taken if part.uuid == grant.uuid]
+        free = grant.memory_bytes - sum(part.memory_bytes for part in here) - used_bytes
+        if memory > free:
+            raise NoCapacityError(
+                f"memory_bytes: {format_bytes(memory)} does not fit into what is left of this slice; the largest part "
+                f"that would fit now is {format_bytes(max(0, free) // _MIB * _MIB)}"
+            )
+        # One millionth stays for the rest of the slice: no share at all means something else.
+        left_ppm = grant.share_ppm - sum(part.share_ppm for part in here) - 1
+        wished = grant.share_ppm * memory // grant.memory_bytes if body.share is None else int(body.share * PPM)
+        share_ppm = max(1, min(wished, left_ppm) if body.share is None else wished)
+        if share_ppm > left_ppm:
+            raise NoCapacityError(
+                f"share: {share_ppm / PPM:.1%} does not fit into what is left of this slice, {max(0, left_ppm) / PPM:.1%}"
+            )
+        grants.append(Grant(grant.uuid, memory, share_ppm, grant.ceiling_ppm))
+    return tuple(grants)
+
+
+def remaining(grant: Grant, parts: Iterable[Grant]) -> Grant:
+    """Return what is left of one device's part of a slice beside `parts` of any device."""
+    here = [part for part in parts if part.uuid == grant.uuid]
+    return replace(
+        grant,
+        memory_bytes=max(0, grant.memory_bytes - sum(part.memory_bytes for part in here)),
+        share_ppm=max(1, grant.share_ppm - sum(part.share_ppm for part in here)),
+    )
+
+
+def subslice_view(claim: Claim) -> SubsliceInfo:
+    """Return SUBSLICE: a part as its owner sees it."""
+    return {
+        "claim": claim.claim_id,
+        "name": claim.profile_name,
+        "created_at": claim.created_at,
+        "devices": [
+            {
+                "uuid": grant.uuid,
+                "memory_limit_bytes": grant.memory_bytes,
+                "share": grant.share_ppm / PPM,
+                "ceiling": grant.ceiling_ppm / PPM,
+            }
+            for grant in claim.grants
+        ],
+    }
+
+
+def merged(whole: UsageInfo, parts: Sequence[UsageInfo]) -> UsageInfo:
+    """Return the use of a slice together with that of its parts.
+
+    Limits are the slice's; everything else is added up, fractions to 1 at most.
+    """
+    total: dict[str, Any] = {**whole, "processes": [*whole["processes"]]}
+    total["devices"] = [dict(device) for device in whole["devices"]]
+    for part in parts:
+        total["processes"] += [{**process, "subslice": part["claim"]} for process in part["processes"]]
+        by_uuid = {device["uuid"]: device for device in part["devices"]}
+        for device in total["devices"]:
+            other = cast("dict[str, Any]", by_uuid.get(device["uuid"], {}))
+            for key, value in device.items():
+                if isinstance(value, (int, float)) and key in other and key != "memory_limit_bytes":
+                    device[key] = min(1.0, value + other[key]) if key.endswith("_fraction") else value + other[key]
+    return cast(UsageInfo, total)
