@@ -1,0 +1,158 @@
+"""What open panels cost the Jupyter server: its CPU time, and how long its answers take meanwhile.
+
+Starts a Jupyter server in a quarter of a simulated board, opens event streams as panels do, asks `jupyter-vgpu/usage`
+and `api/status` now and then, and prints one JSON object:
+
+    python benchmarks/panel_load.py --panels 50 --seconds 60
+
+The server's CPU time is that of its process (not of agent and clients), as a part of one core, with the panels open
+less that without any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import secrets
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import psutil
+
+ASK_EVERY_SECONDS = 0.1
+
+
+@contextmanager
+def jupyter_server(folder: Path) -> Iterator[tuple[str, dict[str, str], psutil.Process]]:
+    """Run a Jupyter server in a slice; yield its URL, the headers it wants and its process."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    token = secrets.token_hex(16)
+    root = Path(__file__).parents[1]
+    command = [
+        *(sys.executable, "-m", "jupyter_vgpu.cli", "run", "--simulate", "a100-80", "--share", "1/4", "--"),
+        *(sys.executable, "-m", "jupyter_server", "--no-browser", "--allow-root", "--port", str(port)),
+        *("--ServerApp.port_retries=0", f"--IdentityProvider.token={token}", f"--ServerApp.root_dir={folder}"),
+    ]
+    environment = {**os.environ, "HOME": str(folder), "JUPYTER_CONFIG_PATH": str(root / "jupyter-config")}
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
+    url = f"http://127.0.0.1:{port}/"
+    try:
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                httpx.get(f"{url}api", timeout=5)
+                break
+            except httpx.TransportError:
+                if time.monotonic() > deadline or process.poll() is not None:
+                    sys.exit((folder / "log").read_text(errors="replace"))
+                time.sleep(0.1)
+        [server] = [child for child in psutil.Process(process.pid).children() if "jupyter_server" in child.cmdline()]
+        yield url, {"Authorization": f"token {token}"}, server
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+class Panels:
+    """Open event streams, read by one thread each."""
+
+    def __init__(self, url: str, headers: dict[str, str], count: int) -> None:
+        """Open them."""
+        self.events = 0
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._read, args=(url, headers), daemon=True) for _ in range(count)]
+        for thread in self._threads:
+            thread.start()
+
+    def _read(self, url: str, headers: dict[str, str]) -> None:
+        with httpx.stream("GET", f"{url}jupyter-vgpu/live", headers=headers, timeout=30) as stream:
+            for line in stream.iter_lines():
+                self.events += line.startswith("data: ")
+                if self._stop.is_set():
+                    return
+
+    def close(self) -> None:
+        """Hang up at the next event."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(10)
+
+
+def watch(url: str, headers: dict[str, str], server: psutil.Process, seconds: float) -> dict[str, float]:
+    """Return the server's CPU time as a part of a core, and the answers' times, over `seconds`."""
+    before, started = server.cpu_times(), time.monotonic()
+    time.sleep(seconds)
+    after, wall = server.cpu_times(), time.monotonic() - started
+    return {"cpu_part": (after.user + after.system - before.user - before.system) / wall}
+
+
+def answers(url: str, headers: dict[str, str], path: str, seconds: float) -> dict[str, float]:
+    """Return how long answers to `GET path` take, in milliseconds, asked now and then over `seconds`."""
+    times = []
+    with httpx.Client(base_url=url, headers=headers) as client:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            started = time.perf_counter()
+            client.get(path).raise_for_status()
+            times.append((time.perf_counter() - started) * 1e3)
+            time.sleep(ASK_EVERY_SECONDS)
+    times.sort()
+    return {
+        "p50_ms": statistics.median(times),
+        "p99_ms": times[min(len(times) - 1, int(len(times) * 0.99))],
+        "requests": float(len(times)),
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--panels", type=int, default=50, help="how many are open at once (50)")
+    parser.add_argument("--seconds", type=float, default=30.0, help="how long each part is watched (30)")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name, jupyter_server(Path(name)) as (url, headers, server):
+        time.sleep(3)
+        idle = watch(url, headers, server, options.seconds)["cpu_part"]
+        one = Panels(url, headers, 1)
+        time.sleep(3)
+        with_one = watch(url, headers, server, options.seconds)["cpu_part"]
+        one.close()
+        many = Panels(url, headers, options.panels)
+        time.sleep(5)
+        events = many.events
+        with_many = watch(url, headers, server, options.seconds)["cpu_part"]
+        events = many.events - events
+        usage = answers(url, headers, "jupyter-vgpu/usage", options.seconds)
+        status = answers(url, headers, "api/status", options.seconds)
+        many.close()
+    result = {
+        "panels": options.panels,
+        "seconds": options.seconds,
+        "cores": os.cpu_count(),
+        "load_1min": os.getloadavg()[0],
+        "events_per_panel_per_second": round(events / options.panels / options.seconds, 3),
+        "server_cpu_percent": {
+            "nobody": round(100 * idle, 3),
+            "one_panel": round(100 * (with_one - idle), 3),
+            "all_panels": round(100 * (with_many - idle), 3),
+        },
+        "usage": {name: round(value, 2) for name, value in usage.items()},
+        "status": {name: round(value, 2) for name, value in status.items()},
+    }
+    print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()
