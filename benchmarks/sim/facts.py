@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_vgpu.native import SIMULATED_DRIVER_DIR
-from jupyter_vgpu.sim import create_boards, set_mps
+from jupyter_vgpu.sim import create_boards
+from jupyter_vgpu.sim.faults import set_mps
 
 HERE = Path(__file__).resolve().parent
 TOLERANCE = 3.0

@@ -34,7 +34,7 @@ CUresult sim_current(CUcontext *context)
     return CUDA_ERROR_CONTEXT_IS_DESTROYED;
   }
   *context = top;
-  return CUDA_SUCCESS;
+  return sim_context_check(top);
 }
 
 static sim_use_t *use_of(CUdevice device)
@@ -75,10 +75,11 @@ static CUresult make(CUdevice device, unsigned int flags, unsigned int api_versi
   context->api_version = api_version;
   context->references = 1;
   context->context_id = ++contexts.next_id;
-  context->domain = sim_process.board_of[device] * (1 + SIM_MIG_INSTANCES);
+  context->domain = sim_process.board_of[device] * (1 + SIM_MIG_INSTANCES) + sim_process.instance_of[device];
   context->lane = SIM_LANES;
   context->sm_count = sm_share(device);
-  context->fault_serial = atomic_load(&sim_control(device)->fault_serial);
+  context->control = sim_control(device);
+  context->fault_serial = atomic_load(&context->control->fault_serial);
   memcpy(context->limits, default_limits, sizeof default_limits);
   context->legacy = sim_stream_new(context, 0, 0);
   if (context->legacy == NULL) {

@@ -24,7 +24,9 @@
 typedef struct sim_process_s {
   sim_shared_t *shared;
   sim_slot_t   *slot;
-  int           device_count;                      // visible ones
+  int           device_count;                 // visible ones
+  sim_board_t   boards[SIM_MAX_BOARDS];       // as this process sees them: a MIG device is a small board
+  uint32_t      instance_of[SIM_MAX_BOARDS];  // GPU instance, counted from 1; 0 = the whole board
   uint32_t      board_of[SIM_MAX_BOARDS];     // CUDA ordinal -> board
 } sim_process_t;
 
@@ -34,10 +36,12 @@ extern pthread_mutex_t sim_lock;
 // returns: CUDA_SUCCESS, or what a call answers before cuInit, in a forked child, or after the process's end began
 CUresult sim_ready(void);
 CUresult sim_check_device(CUdevice device);
+sim_shared_t *sim_opened(void);  // also before cuInit; NULL when there is no state file
+int sim_driver_version(void);    // 13000, or what it was told to be
 
 static inline const sim_board_t *sim_board(CUdevice device)
 {
-  return &sim_process.shared->boards[sim_process.board_of[device]];
+  return &sim_process.boards[device];
 }
 
 static inline sim_control_t *sim_control(CUdevice device)
@@ -48,6 +52,14 @@ static inline sim_control_t *sim_control(CUdevice device)
 // CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER (visible.c).
 // returns: number of boards written to `board_of`
 int sim_visible_boards(const sim_shared_t *shared, const char *visible, const char *order, uint32_t *board_of);
+
+// MIG (visible_mig.c): boards with MIG on are replaced by a compute instance, of which a process sees one at most.
+// returns: number of devices left in `process`; its boards and instances are filled in
+int sim_visible_mig(sim_shared_t *shared, const char *visible, sim_process_t *process, int count,
+                    uint32_t computes[SIM_MAX_BOARDS]);
+
+// returns: bytes the device has left, for this process
+uint64_t sim_device_free(CUdevice device);
 
 // Charge and uncharge the board behind a CUDA ordinal.
 // pre: sim_lock held
@@ -170,6 +182,7 @@ struct CUctx_st {
   uint64_t            lately_sm_ns;
   CUevent             unsettled;          // timing events whose moment is not known yet
   uint32_t            fault_serial;       // faults of the board this context has outlived
+  sim_control_t *control;  // of its board
   CUresult            fault;              // CUDA_SUCCESS, or what every call answers since
   struct sim_range_s *ranges;
   struct CUctx_st    *next;
@@ -196,6 +209,21 @@ typedef struct sim_thread_s {
 } sim_thread_t;
 
 extern _Thread_local sim_thread_t sim_thread __attribute__((tls_model("initial-exec")));
+
+// Faults (faults.c).
+// returns: CUDA_SUCCESS, or what every call of the context answers since a fault hit it
+CUresult sim_context_fault(CUcontext context);
+static inline CUresult sim_context_check(CUcontext context)
+{
+  const bool is_well =
+      atomic_load_explicit(&context->control->fault_serial, memory_order_relaxed) == context->fault_serial &&
+      atomic_load_explicit(&context->control->is_lost, memory_order_relaxed) == 0;
+  return is_well ? context->fault : sim_context_fault(context);
+}
+// returns: true when this device allocation is the one that was to fail
+bool sim_allocation_fails(CUdevice device);
+// returns: true when the driver was told to be without this function
+bool sim_is_missing(const sim_shared_t *shared, const char *name);
 
 // returns: CUDA_SUCCESS and the calling thread's context; CUDA_ERROR_INVALID_CONTEXT when it has none
 CUresult sim_current(CUcontext *context);

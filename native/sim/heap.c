@@ -180,7 +180,7 @@ static sim_range_t *take_small(CUdevice device, size_t bytes, sim_range_kind_t k
 
 sim_range_t *sim_heap_take(CUdevice device, size_t bytes, sim_range_kind_t kind, CUcontext context)
 {
-  if (bytes > sim_board_capacity(sim_board(device))) {
+  if (bytes > sim_board_capacity(sim_board(device)) || sim_allocation_fails(device)) {
     return NULL;
   }
   if (bytes <= SIM_CHUNK_BYTES / 2) {

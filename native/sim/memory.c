@@ -109,7 +109,7 @@ SIM_API CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
   // Either pointer may be NULL (CASES.md 14: OptiX passes one).
   const uint64_t total = sim_board_capacity(sim_board(context->device));
   if (free_bytes != NULL) {
-    *free_bytes = total - sim_shared_used(sim_process.shared, sim_process.board_of[context->device]);
+    *free_bytes = sim_device_free(context->device);
   }
   if (total_bytes != NULL) {
     *total_bytes = total;

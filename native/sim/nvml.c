@@ -4,7 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "mig.h"
 #include "nvml_device.h"
 
 #define UUID_TEXT_BYTES 41u
@@ -18,6 +21,7 @@ static struct {
   unsigned int         references;
   sim_shared_t        *shared;
   struct nvmlDevice_st handles[SIM_MAX_BOARDS];
+  struct nvmlDevice_st mig_handles[SIM_MAX_BOARDS][SIM_MIG_INSTANCES][SIM_MIG_INSTANCES];
 } nvml = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static nvmlReturn_t init(void)
@@ -70,6 +74,11 @@ nvmlReturn_t sim_nvml_ready(void)
   return result;
 }
 
+static unsigned int board_count(void)
+{
+  return nvml.shared == NULL ? 0 : nvml.shared->board_count;
+}
+
 sim_shared_t *sim_nvml_shared(void)
 {
   return nvml.shared;
@@ -80,12 +89,74 @@ nvmlDevice_t sim_nvml_handle(unsigned int number)
   return &nvml.handles[number];
 }
 
-static unsigned int board_count(void)
+sim_control_t *sim_nvml_control(unsigned int number)
 {
-  return nvml.shared == NULL ? 0 : nvml.shared->board_count;
+  return &nvml.shared->controls[number];
 }
 
-nvmlReturn_t sim_nvml_board(nvmlDevice_t handle, const sim_board_t **board, unsigned int *number)
+nvmlReturn_t sim_nvml_check_root(void)
+{
+  return geteuid() == 0 ? NVML_SUCCESS : NVML_ERROR_NO_PERMISSION;
+}
+
+// A driver that stalls, has lost the board, or never had the function.
+static nvmlReturn_t check_well(const char *function, unsigned int number)
+{
+  const sim_control_t *control = sim_nvml_control(number);
+  for (unsigned int i = 0; i < SIM_MISSING; i++) {
+    if (nvml.shared->missing[i][0] != 0 && strncmp(nvml.shared->missing[i], function, sizeof nvml.shared->missing[i]) == 0) {
+      return NVML_ERROR_FUNCTION_NOT_FOUND;
+    }
+  }
+  const uint64_t stall_until = atomic_load(&control->nvml_stall_until_ns);
+  if (stall_until > sim_now_ns()) {
+    const uint64_t        until = sim_monotonic_of(stall_until);
+    const struct timespec deadline = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, NULL);
+  }
+  return atomic_load(&control->is_lost) != 0 ? NVML_ERROR_GPU_IS_LOST : NVML_SUCCESS;
+}
+
+bool sim_nvml_is_mig(nvmlDevice_t handle)
+{
+  const char *place = (const char *)handle;
+  return place >= (const char *)nvml.mig_handles && place < (const char *)nvml.mig_handles + sizeof nvml.mig_handles;
+}
+
+nvmlDevice_t sim_nvml_mig_handle(unsigned int number, unsigned int instance, unsigned int compute)
+{
+  return &nvml.mig_handles[number][instance][compute];
+}
+
+bool sim_nvml_mig_place(nvmlDevice_t handle, sim_mig_place_t *place)
+{
+  if (!sim_nvml_is_mig(handle)) {
+    return false;
+  }
+  const size_t index = (size_t)(handle - &nvml.mig_handles[0][0][0]);
+  place->number = (unsigned int)(index / (SIM_MIG_INSTANCES * SIM_MIG_INSTANCES));
+  place->instance = (unsigned int)(index / SIM_MIG_INSTANCES % SIM_MIG_INSTANCES);
+  place->compute = (unsigned int)(index % SIM_MIG_INSTANCES);
+  if (place->number >= board_count()) {
+    return false;
+  }
+  place->part = &sim_nvml_control(place->number)->instances[place->instance];
+  return place->part->is_used != 0 && place->part->profile < nvml.shared->boards[place->number].mig_profile_count &&
+         place->part->computes[place->compute].is_used != 0;
+}
+
+const sim_board_t *sim_nvml_part(nvmlDevice_t handle, const sim_board_t *board, sim_board_t *part)
+{
+  sim_mig_place_t place;
+  if (!sim_nvml_mig_place(handle, &place)) {
+    return board;
+  }
+  *part = sim_mig_board(board, place.part, place.instance, place.compute);
+  return part;
+}
+
+nvmlReturn_t sim_nvml_board_for(const char *function, nvmlDevice_t handle, const sim_board_t **board,
+                                unsigned int *number)
 {
   const nvmlReturn_t ready = sim_nvml_ready();
   if (ready != NVML_SUCCESS) {
@@ -98,8 +169,16 @@ nvmlReturn_t sim_nvml_board(nvmlDevice_t handle, const sim_board_t **board, unsi
       if (number != NULL) {
         *number = i;
       }
-      return NVML_SUCCESS;
+      return check_well(function, i);
     }
+  }
+  sim_mig_place_t place;
+  if (sim_nvml_mig_place(handle, &place)) {
+    *board = &nvml.shared->boards[place.number];
+    if (number != NULL) {
+      *number = place.number;
+    }
+    return check_well(function, place.number);
   }
   return NVML_ERROR_INVALID_ARGUMENT;
 }
@@ -256,7 +335,7 @@ SIM_API nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevic
 
 SIM_API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *handle)
 {
-  char               text[UUID_TEXT_BYTES];
+  char               text[48];
   const nvmlReturn_t ready = sim_nvml_ready();
   if (ready != NVML_SUCCESS) {
     return ready;
@@ -268,6 +347,17 @@ SIM_API nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *h
     sim_nvml_uuid_text(&nvml.shared->boards[i], text);
     if (strcasecmp(text, uuid) == 0) {
       return by_index(i, handle);
+    }
+  }
+  for (unsigned int i = 0; i < board_count() * SIM_MIG_INSTANCES * SIM_MIG_INSTANCES; i++) {
+    nvmlDevice_t    device = &nvml.mig_handles[0][0][0] + i;
+    sim_mig_place_t place;
+    if (sim_nvml_mig_place(device, &place)) {
+      sim_mig_uuid_text(&nvml.shared->boards[place.number], place.instance, place.compute, text);
+      if (strcasecmp(text, uuid) == 0) {
+        *handle = device;
+        return NVML_SUCCESS;
+      }
     }
   }
   return NVML_ERROR_NOT_FOUND;

@@ -21,7 +21,14 @@ typedef enum nvmlReturn_enum {
   NVML_ERROR_NO_PERMISSION = 4,
   NVML_ERROR_NOT_FOUND = 6,
   NVML_ERROR_INSUFFICIENT_SIZE = 7,
+  NVML_ERROR_TIMEOUT = 10,
+  NVML_ERROR_FUNCTION_NOT_FOUND = 13,
+  NVML_ERROR_GPU_IS_LOST = 15,
+  NVML_ERROR_OPERATING_SYSTEM = 17,
+  NVML_ERROR_IN_USE = 19,
   NVML_ERROR_MEMORY = 20,
+  NVML_ERROR_NO_DATA = 21,
+  NVML_ERROR_INSUFFICIENT_RESOURCES = 23,
   NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
   NVML_ERROR_UNKNOWN = 999
 } nvmlReturn_t;
@@ -78,6 +85,91 @@ typedef enum nvmlComputeMode_enum { NVML_COMPUTEMODE_DEFAULT = 0 } nvmlComputeMo
 typedef enum nvmlPStates_enum { NVML_PSTATE_0 = 0 } nvmlPstates_t;
 typedef enum nvmlBrandType_enum { NVML_BRAND_TESLA = 2, NVML_BRAND_NVIDIA = 14 } nvmlBrandType_t;
 typedef unsigned int nvmlDeviceArchitecture_t;
+
+typedef enum nvmlMemoryErrorType_enum { NVML_MEMORY_ERROR_TYPE_COUNT = 2 } nvmlMemoryErrorType_t;
+typedef enum nvmlEccCounterType_enum { NVML_ECC_COUNTER_TYPE_COUNT = 2 } nvmlEccCounterType_t;
+typedef enum nvmlMemoryLocation_enum { NVML_MEMORY_LOCATION_COUNT = 8 } nvmlMemoryLocation_t;
+
+#define nvmlEventTypeXidCriticalError 0x8ll
+typedef struct nvmlEventSet_st *nvmlEventSet_t;
+typedef struct nvmlEventData_st {
+  nvmlDevice_t       device;
+  unsigned long long eventType, eventData;
+  unsigned int       gpuInstanceId, computeInstanceId;
+} nvmlEventData_t;
+
+#define NVML_DEVICE_MEMORY_LIMIT_MAX 0xffffffffffffffffull
+typedef struct nvmlSetMemoryLimits_v1_st {
+  const char        *nameSpace;
+  unsigned long long softLimit, hardLimit;
+} nvmlSetMemoryLimits_v1_t;
+typedef struct nvmlGetMemoryLimits_v1_st {
+  const char        *nameSpace;
+  unsigned long long softLimit, hardLimit, currentUsed;
+} nvmlGetMemoryLimits_v1_t;
+
+typedef struct nvmlGpuInstance_st     *nvmlGpuInstance_t;
+typedef struct nvmlComputeInstance_st *nvmlComputeInstance_t;
+#define NVML_GPU_INSTANCE_PROFILE_COUNT 0x12
+#define NVML_COMPUTE_INSTANCE_PROFILE_COUNT 9
+typedef struct nvmlGpuInstancePlacement_st {
+  unsigned int start, size;
+} nvmlGpuInstancePlacement_t;
+typedef struct nvmlGpuInstanceProfileInfo_st {
+  unsigned int       id, isP2pSupported, sliceCount, instanceCount, multiprocessorCount;
+  unsigned int       copyEngineCount, decoderCount, encoderCount, jpegCount, ofaCount;
+  unsigned long long memorySizeMB;
+} nvmlGpuInstanceProfileInfo_t;
+typedef struct nvmlGpuInstanceProfileInfo_v2_st {
+  unsigned int       version, id, isP2pSupported, sliceCount, instanceCount, multiprocessorCount;
+  unsigned int       copyEngineCount, decoderCount, encoderCount, jpegCount, ofaCount;
+  unsigned long long memorySizeMB;
+  char               name[96];
+} nvmlGpuInstanceProfileInfo_v2_t;
+typedef struct nvmlGpuInstanceProfileInfo_v3_st {
+  unsigned int       version, id, sliceCount, instanceCount, multiprocessorCount;
+  unsigned int       copyEngineCount, decoderCount, encoderCount, jpegCount, ofaCount;
+  unsigned long long memorySizeMB;
+  char               name[96];
+  unsigned int       capabilities;
+} nvmlGpuInstanceProfileInfo_v3_t;
+typedef struct nvmlGpuInstanceInfo_st {
+  nvmlDevice_t               device;
+  unsigned int               id, profileId;
+  nvmlGpuInstancePlacement_t placement;
+} nvmlGpuInstanceInfo_t;
+typedef struct nvmlComputeInstanceProfileInfo_st {
+  unsigned int id, sliceCount, instanceCount, multiprocessorCount, sharedCopyEngineCount, sharedDecoderCount;
+  unsigned int sharedEncoderCount, sharedJpegCount, sharedOfaCount;
+} nvmlComputeInstanceProfileInfo_t;
+typedef struct nvmlComputeInstancePlacement_st {
+  unsigned int start, size;
+} nvmlComputeInstancePlacement_t;
+typedef struct nvmlComputeInstanceInfo_st {
+  nvmlDevice_t                   device;
+  nvmlGpuInstance_t              gpuInstance;
+  unsigned int                   id, profileId;
+  nvmlComputeInstancePlacement_t placement;
+} nvmlComputeInstanceInfo_t;
+
+#define NVML_GPM_METRIC_MAX 477
+typedef struct nvmlGpmSample_st *nvmlGpmSample_t;
+typedef struct nvmlGpmMetric_st {
+  unsigned int metricId;
+  nvmlReturn_t nvmlReturn;
+  double       value;
+  struct {
+    char *shortName, *longName, *unit;
+  } metricInfo;
+} nvmlGpmMetric_t;
+typedef struct nvmlGpmMetricsGet_st {
+  unsigned int    version, numMetrics;
+  nvmlGpmSample_t sample1, sample2;
+  nvmlGpmMetric_t metrics[NVML_GPM_METRIC_MAX];
+} nvmlGpmMetricsGet_t;
+typedef struct nvmlGpmSupport_st {
+  unsigned int version, isSupportedDevice;
+} nvmlGpmSupport_t;
 
 #endif  // JVGPU_SIM_CHECK_HEADERS
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "mig.h"
 #include "nvml_device.h"
 
 // A getter of one value: everything but the value is the same each time.
@@ -36,13 +37,13 @@ SIM_GETTER(nvmlDeviceGetMaxPcieLinkGeneration, unsigned int, generation, board->
 SIM_GETTER(nvmlDeviceGetGpuMaxPcieLinkGeneration, unsigned int, generation, board->pcie_generation)
 SIM_GETTER(nvmlDeviceGetCurrPcieLinkWidth, unsigned int, lanes, 16)
 SIM_GETTER(nvmlDeviceGetMaxPcieLinkWidth, unsigned int, lanes, 16)
-SIM_GETTER(nvmlDeviceIsMigDeviceHandle, unsigned int, is_mig, 0)
 
 SIM_API nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t handle, char *name, unsigned int length)
 {
   const sim_board_t *board;
+  sim_board_t        part;
   const nvmlReturn_t result = sim_nvml_board(handle, &board, NULL);
-  return result != NVML_SUCCESS ? result : sim_nvml_text(name, length, board->name);
+  return result != NVML_SUCCESS ? result : sim_nvml_text(name, length, sim_nvml_part(handle, board, &part)->name);
 }
 
 SIM_API nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t handle, char *uuid, unsigned int length)
@@ -53,7 +54,12 @@ SIM_API nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t handle, char *uuid, unsigned
   if (result != NVML_SUCCESS) {
     return result;
   }
-  sim_nvml_uuid_text(board, text);
+  sim_mig_place_t place;
+  if (sim_nvml_mig_place(handle, &place)) {
+    sim_mig_uuid_text(board, place.instance, place.compute, text);
+  } else {
+    sim_nvml_uuid_text(board, text);
+  }
   return sim_nvml_text(uuid, length, text);
 }
 
@@ -121,8 +127,21 @@ static nvmlReturn_t attributes(nvmlDevice_t handle, nvmlDeviceAttributes_t *out)
   if (result != NVML_SUCCESS || out == NULL) {
     return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
   }
+  sim_mig_place_t place;
   *out = (nvmlDeviceAttributes_t){
       .multiprocessorCount = board->sm_count, .sharedCopyEngineCount = 3, .memorySizeMB = board->memory_bytes >> 20};
+  if (sim_nvml_mig_place(handle, &place)) {
+    const sim_mig_profile_t *of = &board->mig_profiles[place.part->profile];
+    const uint32_t           slices = place.part->computes[place.compute].slices;
+    *out = (nvmlDeviceAttributes_t){.multiprocessorCount = sim_mig_compute_sms(board, place.part, slices),
+                                    .sharedCopyEngineCount = of->copy_engines,
+                                    .sharedDecoderCount = of->decoders,
+                                    .sharedJpegCount = of->jpegs,
+                                    .sharedOfaCount = of->ofas,
+                                    .gpuInstanceSliceCount = of->compute_slices,
+                                    .computeInstanceSliceCount = slices,
+                                    .memorySizeMB = of->memory_mib};
+  }
   return NVML_SUCCESS;
 }
 

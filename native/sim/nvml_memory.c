@@ -1,11 +1,20 @@
 // How much memory is used, by whom, and who is busy.
 
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "nvml_device.h"
 
 #define MEMORY_V2_VERSION ((unsigned int)(sizeof(nvmlMemory_v2_t) | 2u << 24))
+
+// returns: the GPU instance of a MIG device, plus one; 0 for a whole board
+static uint32_t instance_of(nvmlDevice_t handle)
+{
+  sim_mig_place_t place;
+  return sim_nvml_mig_place(handle, &place) ? place.instance + 1 : 0;
+}
 
 SIM_API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t handle, nvmlMemory_t *memory)
 {
@@ -16,8 +25,10 @@ SIM_API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t handle, nvmlMemory_t *
     return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
   }
   // source: NVML API Reference, nvmlMemory_t: in version 1 the reserved part counts as used.
-  memory->total = board->memory_bytes;
-  memory->used = board->reserved_bytes + sim_shared_used(sim_nvml_shared(), number);
+  sim_board_t        seen;
+  const sim_board_t *part = sim_nvml_part(handle, board, &seen);
+  memory->total = part->memory_bytes;
+  memory->used = part->reserved_bytes + sim_shared_used_in(sim_nvml_shared(), number, instance_of(handle));
   memory->free = memory->total - memory->used;
   return NVML_SUCCESS;
 }
@@ -33,10 +44,15 @@ SIM_API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t handle, nvmlMemory_
   if (memory->version != MEMORY_V2_VERSION) {
     return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
   }
-  memory->total = board->memory_bytes;
-  memory->reserved = board->reserved_bytes;
-  memory->used = sim_shared_used(sim_nvml_shared(), number);
+  sim_board_t        seen;
+  const sim_board_t *part = sim_nvml_part(handle, board, &seen);
+  memory->total = part->memory_bytes;
+  memory->reserved = part->reserved_bytes;
+  memory->used = sim_shared_used_in(sim_nvml_shared(), number, instance_of(handle));
   memory->free = memory->total - memory->reserved - memory->used;
+  // Whoever is in a group with a limit sees what is left of that.
+  const uint64_t room = sim_limits_room(sim_nvml_shared(), number, getpid());
+  memory->free = room < memory->free ? room : memory->free;
   return NVML_SUCCESS;
 }
 
@@ -55,19 +71,31 @@ SIM_API nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t handle, nvmlBAR1Me
 
 // Living processes with a context on the board, at most `most` of them.
 // returns: how many there are
-static unsigned int list(unsigned int number, nvmlProcessInfo_v2_t *infos, unsigned int most)
+static unsigned int list(unsigned int number, uint32_t instance, nvmlProcessInfo_v2_t *infos, unsigned int most)
 {
   sim_shared_t *shared = sim_nvml_shared();
   unsigned int  count = 0;
   for (unsigned int i = 0; i < SIM_MAX_SLOTS && i < shared->slot_count; i++) {
     sim_slot_t *slot = &shared->slots[i];
     const pid_t pid = sim_shared_living_pid(slot);
-    if (pid == 0 || slot->uses[number].contexts == 0) {
+    const sim_use_t *use = &slot->uses[number];
+    if (pid == 0 || use->contexts == 0 || (instance != 0 && use->instance != instance)) {
       continue;
     }
     if (count < most) {
       infos[count] = (nvmlProcessInfo_v2_t){.pid = (unsigned int)pid,
-                                            .usedGpuMemory = slot->uses[number].held_bytes,
+                                            .usedGpuMemory = use->held_bytes,
+                                            .gpuInstanceId = use->instance == 0 ? UINT32_MAX : (uint32_t)use->instance,
+                                            .computeInstanceId =
+                                                use->instance == 0 ? UINT32_MAX : (uint32_t)use->compute};
+    }
+    count++;
+  }
+  if (atomic_load(&sim_nvml_control(number)->is_absurd) != 0) {
+    // A row such as real drivers were seen to give.
+    if (count < most) {
+      infos[count] = (nvmlProcessInfo_v2_t){.pid = 1920151404u,
+                                            .usedGpuMemory = 17592186044134ull << 20,
                                             .gpuInstanceId = UINT32_MAX,
                                             .computeInstanceId = UINT32_MAX};
     }
@@ -76,16 +104,18 @@ static unsigned int list(unsigned int number, nvmlProcessInfo_v2_t *infos, unsig
   return count;
 }
 
-static nvmlReturn_t running(nvmlDevice_t handle, unsigned int *count, nvmlProcessInfo_v2_t *infos)
+#define running(handle, count, infos) running_for(__func__, handle, count, infos)
+
+static nvmlReturn_t running_for(const char *function, nvmlDevice_t handle, unsigned int *count, nvmlProcessInfo_v2_t *infos)
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
+  const nvmlReturn_t result = sim_nvml_board_for(function, handle, &board, &number);
   if (result != NVML_SUCCESS || count == NULL || (*count > 0 && infos == NULL)) {
     return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
   }
   const unsigned int room = *count;
-  *count = list(number, infos, room);
+  *count = list(number, instance_of(handle), infos, room);
   return *count > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }
 
@@ -178,6 +208,26 @@ unsigned int sim_nvml_busy_percent(unsigned int number)
   return percent(busy_ns);
 }
 
+uint64_t sim_nvml_total(unsigned int number, uint64_t *sm_ns)
+{
+  sim_shared_t *shared = sim_nvml_shared();
+  uint64_t      total = 0;
+  uint64_t      sm_total = 0;
+  for (unsigned int i = 0; i <= SIM_MIG_INSTANCES; i++) {
+    const unsigned int domain = number * (1 + SIM_MIG_INSTANCES) + i;
+    if (shared->domains[domain].turns.lane_count != 0) {
+      sim_domain_enter(shared, domain);
+      total += shared->domains[domain].turns.total_busy_ns;
+      sm_total += shared->domains[domain].turns.total_sm_ns;
+      sim_domain_unlock(&shared->domains[domain]);
+    }
+  }
+  if (sm_ns != NULL) {
+    *sm_ns = sm_total;
+  }
+  return total;
+}
+
 SIM_API nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t handle, nvmlUtilization_t *utilization)
 {
   const sim_board_t *board;
@@ -185,6 +235,9 @@ SIM_API nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t handle, nvmlUtil
   const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
   if (result != NVML_SUCCESS || utilization == NULL) {
     return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  if (sim_nvml_is_mig(handle) || sim_nvml_control(number)->mig_mode != 0) {
+    return NVML_ERROR_NOT_SUPPORTED;  // source: NVML API Reference, nvmlDeviceGetUtilizationRates: not with MIG
   }
   utilization->gpu = sim_nvml_busy_percent(number);
   utilization->memory = utilization->gpu / 2;
@@ -203,7 +256,7 @@ SIM_API nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t handle, nvmlPr
     return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
   }
   const unsigned int room = *count;
-  const unsigned int found = list(number, infos, SIM_MAX_SLOTS);
+  const unsigned int found = list(number, 0, infos, SIM_MAX_SLOTS);
   clock_gettime(CLOCK_REALTIME, &now);
   const unsigned long long now_us = (unsigned long long)now.tv_sec * 1000000u + (unsigned long long)now.tv_nsec / 1000u;
   *count = found;
@@ -222,6 +275,10 @@ SIM_API nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t handle, nvmlPr
       samples[written++] = (nvmlProcessUtilizationSample_t){
           .pid = (unsigned int)pid, .timeStamp = now_us, .smUtil = busy, .memUtil = busy / 2};
     }
+  }
+  if (written < room && atomic_load(&sim_nvml_control(number)->is_absurd) != 0) {
+    samples[written++] = (nvmlProcessUtilizationSample_t){
+        .pid = 1920151404u, .timeStamp = now_us, .smUtil = 4000000000u, .memUtil = 4000000000u};
   }
   *count = written;
   return NVML_SUCCESS;

@@ -2,9 +2,12 @@
 
 #include "nvml_device.h"
 
-static nvmlReturn_t check(nvmlDevice_t handle, const sim_board_t **board, unsigned int *number, const void *out)
+#define check(handle, board, number, out) check_for(__func__, handle, board, number, out)
+
+static nvmlReturn_t check_for(const char *function, nvmlDevice_t handle, const sim_board_t **board,
+                              unsigned int *number, const void *out)
 {
-  const nvmlReturn_t result = sim_nvml_board(handle, board, number);
+  const nvmlReturn_t result = sim_nvml_board_for(function, handle, board, number);
   return result == NVML_SUCCESS && out == NULL ? NVML_ERROR_INVALID_ARGUMENT : result;
 }
 
@@ -36,9 +39,16 @@ SIM_STATE(nvmlDeviceGetAccountingMode, nvmlEnableState_t, NVML_FEATURE_DISABLED)
 SIM_STATE(nvmlDeviceGetComputeMode, nvmlComputeMode_t, NVML_COMPUTEMODE_DEFAULT)
 SIM_STATE(nvmlDeviceGetPerformanceState, nvmlPstates_t, NVML_PSTATE_0)
 SIM_STATE(nvmlDeviceGetPowerState, nvmlPstates_t, NVML_PSTATE_0)
-SIM_STATE(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, BUSY == 0)  // bit 0: idle
-SIM_STATE(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, BUSY == 0)
-SIM_STATE(nvmlDeviceGetMaxMigDeviceCount, unsigned int, board->has_mig != 0 ? 7 : 0)
+#define THROTTLED atomic_load(&sim_nvml_control(number)->throttle_reasons)
+#define REASONS ((BUSY == 0 ? 1u : 0u) | THROTTLED)  // bit 0: idle
+SIM_STATE(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, REASONS)
+SIM_STATE(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, REASONS)
+SIM_STATE(nvmlDeviceGetSupportedClocksThrottleReasons, unsigned long long, 0x1ff)
+SIM_STATE(nvmlDeviceGetSupportedClocksEventReasons, unsigned long long, 0x1ff)
+SIM_STATE(nvmlDeviceGetTotalEnergyConsumption, unsigned long long,
+          (sim_now_ns() * board->power_idle_mw +
+           sim_nvml_total_busy_ns(number) / 100u * (board->power_limit_mw - board->power_idle_mw) / 10u * 1000u) /
+              1000000000u)
 SIM_STATE(nvmlDeviceGetPcieReplayCounter, unsigned int, 0)
 
 SIM_API nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t handle, nvmlTemperatureSensors_t sensor,
@@ -53,7 +63,8 @@ SIM_API nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t handle, nvmlTemperatu
   if (sensor != NVML_TEMPERATURE_GPU) {
     return NVML_ERROR_INVALID_ARGUMENT;
   }
-  *celsius = 30 + sim_nvml_busy_percent(number) * 35 / 100;
+  const uint32_t told = atomic_load(&sim_nvml_control(number)->temperature_c);
+  *celsius = told != 0 ? told : 30 + sim_nvml_busy_percent(number) * 35 / 100;
   return NVML_SUCCESS;
 }
 
@@ -73,10 +84,11 @@ SIM_API nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t handle, nvml
   return NVML_SUCCESS;
 }
 
-static nvmlReturn_t clock_mhz(nvmlDevice_t handle, nvmlClockType_t kind, unsigned int *mhz)
+static nvmlReturn_t clock_mhz(nvmlDevice_t handle, nvmlClockType_t kind, bool is_current, unsigned int *mhz)
 {
   const sim_board_t *board;
-  const nvmlReturn_t result = check(handle, &board, NULL, mhz);
+  unsigned int       number;
+  const nvmlReturn_t result = check(handle, &board, &number, mhz);
   if (result != NVML_SUCCESS) {
     return result;
   }
@@ -84,32 +96,36 @@ static nvmlReturn_t clock_mhz(nvmlDevice_t handle, nvmlClockType_t kind, unsigne
     return NVML_ERROR_INVALID_ARGUMENT;
   }
   *mhz = kind == NVML_CLOCK_MEM ? board->memory_clock_mhz : board->sm_clock_mhz;
+  if (is_current && kind != NVML_CLOCK_MEM) {
+    // Hot: half. Idle: a fifth, as a board lets its clock down.
+    *mhz = THROTTLED != 0 ? *mhz / 2 : BUSY == 0 ? *mhz / 5 / 15 * 15 : *mhz;
+  }
   return NVML_SUCCESS;
 }
 
 SIM_API nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t handle, nvmlClockType_t kind, unsigned int *mhz)
 {
-  return clock_mhz(handle, kind, mhz);
+  return clock_mhz(handle, kind, true, mhz);
 }
 
 SIM_API nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t handle, nvmlClockType_t kind, unsigned int *mhz)
 {
-  return clock_mhz(handle, kind, mhz);
+  return clock_mhz(handle, kind, false, mhz);
 }
 
 SIM_API nvmlReturn_t nvmlDeviceGetApplicationsClock(nvmlDevice_t handle, nvmlClockType_t kind, unsigned int *mhz)
 {
-  return clock_mhz(handle, kind, mhz);
+  return clock_mhz(handle, kind, false, mhz);
 }
 
 SIM_API nvmlReturn_t nvmlDeviceGetDefaultApplicationsClock(nvmlDevice_t handle, nvmlClockType_t kind, unsigned int *mhz)
 {
-  return clock_mhz(handle, kind, mhz);
+  return clock_mhz(handle, kind, false, mhz);
 }
 
 SIM_API nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t handle, nvmlClockType_t kind, nvmlClockId_t id, unsigned int *mhz)
 {
-  return (unsigned int)id >= NVML_CLOCK_ID_COUNT ? NVML_ERROR_INVALID_ARGUMENT : clock_mhz(handle, kind, mhz);
+  return (unsigned int)id >= NVML_CLOCK_ID_COUNT ? NVML_ERROR_INVALID_ARGUMENT : clock_mhz(handle, kind, (unsigned int)id == 0, mhz);
 }
 
 SIM_API nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t handle, unsigned int *least,
@@ -122,22 +138,6 @@ SIM_API nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t h
     *most = board->power_limit_mw;
   }
   return result;
-}
-
-// MIG exists on such a board, switched off; this simulation cannot switch it on yet.
-SIM_API nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t handle, unsigned int *current, unsigned int *pending)
-{
-  const sim_board_t *board;
-  const nvmlReturn_t result = check(handle, &board, NULL, current == NULL ? NULL : pending);
-  if (result != NVML_SUCCESS) {
-    return result;
-  }
-  if (board->has_mig == 0) {
-    return NVML_ERROR_NOT_SUPPORTED;
-  }
-  *current = 0;
-  *pending = 0;
-  return NVML_SUCCESS;
 }
 
 SIM_API nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t handle, nvmlEnableState_t *current, nvmlEnableState_t *pending)

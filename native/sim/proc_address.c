@@ -37,13 +37,15 @@ static int compare_names(const void *key, const void *entry)
   return strcmp(key, ((const sim_entry_t *)entry)->name);
 }
 
-static CUresult look_up(const char *symbol, void **address, int version, cuuint64_t flags,
+// What cannot be found is no error of the call: the address is NULL and the status says why.
+// source: cuda.h 13.0, cuGetProcAddress
+static void look_up(const char *symbol, void **address, int version, cuuint64_t flags,
                         CUdriverProcAddressQueryResult *status)
 {
   const sim_entry_t *found = bsearch(symbol, entries, sizeof entries / sizeof *entries, sizeof *entries, compare_names);
-  if (found == NULL) {
+  if (found == NULL || sim_is_missing(sim_opened(), symbol)) {
     *status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-    return CUDA_ERROR_NOT_FOUND;
+    return;
   }
   while (found > entries && strcmp(found[-1].name, symbol) == 0) {
     found--;
@@ -58,12 +60,11 @@ static CUresult look_up(const char *symbol, void **address, int version, cuuint6
   }
   if (plain == NULL) {
     *status = CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT;
-    return CUDA_ERROR_NOT_FOUND;
+    return;
   }
   const bool wants_twin = (flags & CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0;
   *address = wants_twin && twin != NULL ? twin->address : plain->address;
   *status = CU_GET_PROC_ADDRESS_SUCCESS;
-  return CUDA_SUCCESS;
 }
 
 SIM_API CUresult cuGetProcAddress_v2(const char *symbol, void **address, int version, cuuint64_t flags,
@@ -71,11 +72,13 @@ SIM_API CUresult cuGetProcAddress_v2(const char *symbol, void **address, int ver
 {
   enum { BOTH = CU_GET_PROC_ADDRESS_LEGACY_STREAM | CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM };
   CUdriverProcAddressQueryResult ignored;
-  if (symbol == NULL || address == NULL || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) {
+  if (symbol == NULL || address == NULL || flags > CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM ||
+      version > sim_driver_version()) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   *address = NULL;
-  return look_up(symbol, address, version, flags & BOTH, status == NULL ? &ignored : status);
+  look_up(symbol, address, version, flags & BOTH, status == NULL ? &ignored : status);
+  return CUDA_SUCCESS;
 }
 
 SIM_API CUresult cuGetProcAddress(const char *symbol, void **address, int version, cuuint64_t flags)

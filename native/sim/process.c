@@ -1,6 +1,7 @@
 // The process's life with the driver: cuInit, fork, exit.
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "driver.h"
@@ -46,23 +47,50 @@ __attribute__((destructor)) static void end_of_process(void)
   }
 }
 
+sim_shared_t *sim_opened(void)
+{
+  static sim_shared_t *_Atomic opened;
+  sim_shared_t                *shared = atomic_load(&opened);
+  if (shared == NULL) {
+    sim_shared_t *none = NULL;
+    shared = sim_shared_open();
+    // A second mapping that loses the race stays, unused.
+    if (shared != NULL && !atomic_compare_exchange_strong(&opened, &none, shared)) {
+      shared = none;
+    }
+  }
+  return shared;
+}
+
 static CUresult start(void)
 {
-  static sim_shared_t *shared;
-  if (shared == NULL) {
-    shared = sim_shared_open();
-  }
+  sim_shared_t *shared = sim_opened();
   if (shared == NULL) {
     return CUDA_ERROR_NO_DEVICE;
   }
-  const int count =
+  int count =
       sim_visible_boards(shared, getenv("CUDA_VISIBLE_DEVICES"), getenv("CUDA_DEVICE_ORDER"), sim_process.board_of);
+  for (int i = 0; i < count;) {
+    if (atomic_load(&shared->controls[sim_process.board_of[i]].is_lost) != 0) {
+      memmove(&sim_process.board_of[i], &sim_process.board_of[i + 1],
+              (size_t)(count - i - 1) * sizeof sim_process.board_of[0]);
+      count--;
+    } else {
+      i++;
+    }
+  }
+  uint32_t computes[SIM_MAX_BOARDS] = {0};
+  count = sim_visible_mig(shared, getenv("CUDA_VISIBLE_DEVICES"), &sim_process, count, computes);
   if (count == 0) {
     return CUDA_ERROR_NO_DEVICE;
   }
   sim_slot_t *slot = sim_shared_claim_slot(shared);
   if (slot == NULL) {
     return CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  for (int i = 0; i < count; i++) {
+    atomic_store(&slot->uses[sim_process.board_of[i]].compute, computes[i]);
+    atomic_store(&slot->uses[sim_process.board_of[i]].instance, sim_process.instance_of[i]);
   }
   sim_process.shared = shared;
   sim_process.slot = slot;
@@ -86,18 +114,62 @@ SIM_API CUresult cuInit(unsigned int flags)
   return result;
 }
 
+int sim_driver_version(void)
+{
+  const sim_shared_t *shared = sim_opened();
+  return shared == NULL ? SIM_CUDA_VERSION : (int)shared->cuda_version;
+}
+
 SIM_API CUresult cuDriverGetVersion(int *version)
 {
   if (version == NULL) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  *version = SIM_CUDA_VERSION;
+  *version = sim_driver_version();
   return CUDA_SUCCESS;
+}
+
+static uint64_t held_in_instance(CUdevice device)
+{
+  sim_shared_t  *shared = sim_process.shared;
+  const uint32_t board = sim_process.board_of[device];
+  uint64_t       held = 0;
+  for (uint32_t i = 0; i < SIM_MAX_SLOTS && i < atomic_load(&shared->slot_count); i++) {
+    sim_slot_t *slot = &shared->slots[i];
+    if (atomic_load(&slot->uses[board].instance) == sim_process.instance_of[device] &&
+        sim_shared_living_pid(slot) != 0) {
+      held += atomic_load(&slot->uses[board].held_bytes);
+    }
+  }
+  return held;
+}
+
+static bool is_over_instance(CUdevice device)
+{
+  return sim_process.instance_of[device] != 0 && held_in_instance(device) > sim_board_capacity(sim_board(device));
+}
+
+uint64_t sim_device_free(CUdevice device)
+{
+  const uint32_t board = sim_process.board_of[device];
+  const uint64_t used = sim_shared_used_in(sim_process.shared, board, sim_process.instance_of[device]);
+  const uint64_t room = sim_limits_room(sim_process.shared, board, getpid());
+  const uint64_t left = sim_board_capacity(sim_board(device)) - used;
+  return room < left ? room : left;
 }
 
 bool sim_charge(CUdevice device, uint64_t bytes)
 {
-  return sim_shared_reserve(sim_process.shared, sim_process.slot, sim_process.board_of[device], bytes);
+  const uint32_t board = sim_process.board_of[device];
+  if (!sim_shared_reserve(sim_process.shared, sim_process.slot, board, bytes)) {
+    return false;
+  }
+  // Looked at afterwards: of two that race for the last bytes of a group or instance, none or one stays.
+  if (is_over_instance(device) || sim_limits_exceeded(sim_process.shared, board, getpid())) {
+    sim_shared_release(sim_process.slot, board, bytes);
+    return false;
+  }
+  return true;
 }
 
 void sim_uncharge(CUdevice device, uint64_t bytes)

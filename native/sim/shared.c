@@ -12,7 +12,7 @@
 
 // A PID fits into 22 bits (the kernel's PID_MAX_LIMIT is 2^22); the start time, in ticks since boot, into the rest.
 #define PID_BITS 23u
-#define PID_MASK ((1ull << PID_BITS) - 1u)
+#define PID_MASK SIM_PID_MASK
 
 _Static_assert(sizeof(sim_mig_profile_t) == 104, "jupyter_vgpu/sim.py writes this layout");
 _Static_assert(sizeof(sim_board_t) == 1320, "jupyter_vgpu/sim.py writes this layout");
@@ -298,6 +298,23 @@ uint64_t sim_shared_used(sim_shared_t *shared, uint32_t board)
   uint64_t pending = 0;
   sum(shared, board, true, NULL, &held, &pending);
   const uint64_t capacity = sim_board_capacity(&shared->boards[board]);
+  return held > capacity ? capacity : held;
+}
+
+uint64_t sim_shared_used_in(sim_shared_t *shared, uint32_t board, uint32_t instance)
+{
+  if (instance == 0) {
+    return sim_shared_used(shared, board);
+  }
+  const sim_instance_t *part = &shared->controls[board].instances[(instance - 1) % SIM_MIG_INSTANCES];
+  const uint64_t        capacity = shared->boards[board].mig_profiles[part->profile % SIM_MIG_PROFILES].memory_mib << 20;
+  uint64_t              held = 0;
+  for (uint32_t i = 0; i < slots_in_use(shared); i++) {
+    sim_slot_t *slot = &shared->slots[i];
+    if (atomic_load(&slot->uses[board].instance) == instance && sim_shared_living_pid(slot) != 0) {
+      held += atomic_load(&slot->uses[board].held_bytes);
+    }
+  }
   return held > capacity ? capacity : held;
 }
 

@@ -26,6 +26,7 @@
 #define SIM_DOMAINS (SIM_MAX_BOARDS * (1u + SIM_MIG_INSTANCES))
 #define SIM_XIDS 16u           // events remembered per board
 #define SIM_MISSING 8u         // functions that can be missing at once
+#define SIM_PID_MASK ((1ull << 23) - 1u)  // of an identity (sim_shared_identity): the PID
 #define SIM_MEMORY_LIMITS 32u  // groups with a memory limit, per board
 
 // A kind of GPU instance, as NVML's profile tables give it.
@@ -184,6 +185,8 @@ void sim_shared_release(sim_slot_t *slot, uint32_t board, uint64_t bytes);
 
 // returns: bytes held on the board by living processes, all together
 uint64_t sim_shared_used(sim_shared_t *shared, uint32_t board);
+// The same of one GPU instance, counted from 1; 0 means the whole board.
+uint64_t sim_shared_used_in(sim_shared_t *shared, uint32_t board, uint32_t instance);
 
 // returns: bytes a board can give to processes
 static inline uint64_t sim_board_capacity(const sim_board_t *board)
@@ -193,6 +196,14 @@ static inline uint64_t sim_board_capacity(const sim_board_t *board)
 
 // returns: the PID of the slot's process if it lives, else 0 (and the slot is free from then on)
 pid_t sim_shared_living_pid(sim_slot_t *slot);
+
+// Memory limits of control groups (limits.c).
+// returns: true when the process is in the limit's group or below it
+bool sim_limit_holds_for(const sim_memory_limit_t *limit, pid_t pid);
+uint64_t sim_limit_used(sim_shared_t *shared, uint32_t board, const sim_memory_limit_t *limit);
+// returns: bytes the process may still take; UINT64_MAX when no limit holds for it
+uint64_t sim_limits_room(sim_shared_t *shared, uint32_t board, pid_t pid);
+bool sim_limits_exceeded(sim_shared_t *shared, uint32_t board, pid_t pid);
 
 // returns: what tells this process from all others, also from later ones of the same PID
 uint64_t sim_shared_identity(void);

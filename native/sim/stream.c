@@ -51,8 +51,9 @@ CUresult sim_stream_of(CUstream handle, sim_face_t face, CUstream *stream)
 {
   if ((uintptr_t)handle > 2) {
     if (handle->magic == SIM_STREAM_MAGIC) {
+      const CUresult ready = sim_ready();
       *stream = handle;
-      return sim_ready();
+      return ready != CUDA_SUCCESS ? ready : sim_context_check(handle->context);
     }
     return handle->magic == SIM_DEAD_MAGIC && !sim_context_is_alive(handle->context) ? CUDA_ERROR_CONTEXT_IS_DESTROYED
                                                                                      : CUDA_ERROR_INVALID_HANDLE;

@@ -127,6 +127,9 @@ SIM_API CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocat
 static CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *properties)
 {
   const CUdevice device = properties->location.id;
+  if (sim_allocation_fails(device)) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
   if (!sim_charge(device, bytes) && !(sim_pools_squeeze(device) && sim_charge(device, bytes))) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
+
+import pytest
+
+# Every process is in this control group or below it.
+GROUP = "/sys/fs/cgroup"
 
 
 def test_what_an_inventory_asks_is_answered(node: Any) -> None:
@@ -37,7 +43,7 @@ def test_what_an_inventory_asks_is_answered(node: Any) -> None:
         "ecc": [1, 1],
         "performance": 0,
         "limit": 400000,
-        "clocks": [1410, 1410, 1593],
+        "clocks": [270, 270, 1593],  # idle: the clock is let down
         "total": 80 << 30,
     }
 
@@ -143,3 +149,79 @@ def test_a_busy_board_says_so_and_who_it_is(node: Any) -> None:
     assert 0 < told[1] <= 100
     assert told[2]
     assert 0 <= told[3] <= 100
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="limits are root's to set")
+def test_a_group_gets_no_more_memory_than_its_limit(node: Any) -> None:
+    script = f"""
+        handle = nvml()
+        def limits():
+            got = pynvml.c_nvmlGetMemoryLimits_v1_t(nameSpace={GROUP!r}.encode())
+            pynvml.nvmlDeviceGetMemoryLimits_v1(handle, got)
+            return [got.softLimit, got.hardLimit, got.currentUsed]
+        def set_limits(soft, hard):
+            given = pynvml.c_nvmlSetMemoryLimits_v1_t(nameSpace={GROUP!r}.encode(), softLimit=soft, hardLimit=hard)
+            pynvml.nvmlDeviceSetMemoryLimits_v1(handle, given)
+    """
+    none = node.run(script + "    say(limits())")
+
+    limited = node.run(
+        script
+        + """
+        set_limits(GIB, 2 * GIB)
+        start()
+        fits = [code(*cuda.cuMemAlloc(GIB)), code(*cuda.cuMemAlloc(GIB))]
+        left = free_bytes()
+        used = limits()
+        set_limits(0, pynvml.NVML_DEVICE_MEMORY_LIMIT_MAX)
+        say([fits, left, used, code(*cuda.cuMemAlloc(GIB))])
+    """
+    )
+
+    assert none == [0, 2**64 - 1, 0]
+    assert limited == [[0, 2], (1 << 30) - (450 << 20), [1 << 30, 2 << 30, (1 << 30) + (450 << 20)], 0]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="limits are root's to set")
+def test_memory_limits_that_cannot_be_are_refused(node: Any) -> None:
+    assert node.run("""
+        handle = nvml()
+        def code_of(group, soft, hard):
+            try:
+                given = pynvml.c_nvmlSetMemoryLimits_v1_t(nameSpace=group, softLimit=soft, hardLimit=hard)
+                pynvml.nvmlDeviceSetMemoryLimits_v1(handle, given)
+                return 0
+            except pynvml.NVMLError as error:
+                return error.value
+        tries = [code_of(b"/sys/fs/cgroup", 2, 1), code_of(b"/sys/fs/cgroup", 0, 1 << 50), code_of(b"/no/such", 0, 1)]
+        os.setuid(65534)
+        say([*tries, code_of(b"/sys/fs/cgroup", 0, 1)])
+    """) == [2, 2, 17, 4]
+
+
+def test_gpm_says_how_busy_a_new_board_was(make_node: Any) -> None:
+    told = make_node("h100").run("""
+        import time
+        start()
+        handle = nvml()
+        support = pynvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice
+        first, second = pynvml.nvmlGpmSampleAlloc(), pynvml.nvmlGpmSampleAlloc()
+        launch(function("sim_busy_60000000us"))
+        time.sleep(0.2)
+        pynvml.nvmlGpmSampleGet(handle, first)
+        time.sleep(0.2)
+        pynvml.nvmlGpmSampleGet(handle, second)
+        get = pynvml.c_nvmlGpmMetricsGet_t(version=1, numMetrics=2, sample1=first, sample2=second)
+        get.metrics[0].metricId, get.metrics[1].metricId = 1, 2
+        pynvml.nvmlGpmMetricsGet(get)
+        say([support, get.metrics[0].value, get.metrics[1].value])
+    """)
+
+    support, busy, sms = told
+    assert support == 1
+    assert busy == pytest.approx(100, abs=1)
+    assert sms == pytest.approx(100 * 4 / 132, abs=1)  # four blocks
+
+
+def test_gpm_is_not_there_on_older_boards(node: Any) -> None:
+    assert node.run("say(pynvml.nvmlGpmQueryDeviceSupport(nvml()).isSupportedDevice)") == 0

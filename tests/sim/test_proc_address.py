@@ -113,7 +113,7 @@ def test_what_is_not_found_is_told_from_what_is_too_new(node: Any) -> None:
         + """
     say([ask("cuNoSuchFunction", 13000), ask("cuMemAllocAsync", 11010), ask("cuMemAlloc_v2", 13000)])
     """
-    ) == [[500, None, 1], [500, None, 2], [500, None, 1]]
+    ) == [[0, None, 1], [0, None, 2], [0, None, 1]]
 
 
 def test_bad_arguments_are_answered(node: Any) -> None:
@@ -126,10 +126,11 @@ def test_bad_arguments_are_answered(node: Any) -> None:
         library.cuGetProcAddress_v2(b"cuInit", None, 12000, ctypes.c_uint64(0), None),
         library.cuGetProcAddress_v2(b"cuInit", ctypes.byref(pointer), 12000, ctypes.c_uint64(64), None),
         library.cuGetProcAddress_v2(b"cuInit", ctypes.byref(pointer), 12000, ctypes.c_uint64(0), None),
+        library.cuGetProcAddress_v2(b"cuInit", ctypes.byref(pointer), 13010, ctypes.c_uint64(0), None),
         library.cuGetProcAddress(b"cuInit", ctypes.byref(pointer), 12000, ctypes.c_uint64(0)),
     ])
     """
-    ) == [1, 1, 1, 0, 0]
+    ) == [1, 1, 1, 0, 1, 0]
 
 
 def test_a_call_the_board_does_not_have_is_refused_by_the_client_library(node: Any) -> None:

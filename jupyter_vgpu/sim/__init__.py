@@ -2,7 +2,7 @@
 
 The simulated `libcuda.so.1` and `libnvidia-ml.so.1` (`native/sim/`) read their boards from one state file that
 all processes of the node map. This module writes that file from the descriptions in `boards/*.json`; the layout
-is `sim_shared_t` in `native/sim/shared.h`.
+is `sim_shared_t` in `native/sim/shared.h`. What can be changed while a board runs is in `jupyter_vgpu.sim.faults`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from jupyter_vgpu.errors import BadValueError
 
-BOARDS_DIR: Final = Path(__file__).resolve().parent / "boards"
+BOARDS_DIR: Final = Path(__file__).resolve().parent.parent / "boards"
 DEFAULT_BOARD: Final = "a100-80"
 MAX_BOARDS: Final = 16
 MAX_SLOWDOWN: Final = 1000
@@ -113,21 +113,15 @@ def create_boards(path: Path | str, spec: str = DEFAULT_BOARD, slowdown: int = 1
     return target
 
 
-_CONTROLS_OFFSET: Final = 21848
-_CONTROL_BYTES: Final = 5840
-
-
-def set_mps(path: Path | str, active: bool) -> None:
-    """Let the contexts of all processes run at once on every board, as under an MPS server, or in turns again.
-
-    Args:
-        path: The state file.
-        active: True for at once.
-    """
-    with Path(path).open("r+b", buffering=0) as file:
-        for number in range(MAX_BOARDS):
-            file.seek(_CONTROLS_OFFSET + number * _CONTROL_BYTES + 4)
-            file.write(struct.pack("=I", active))
+def is_state_file(path: Path | str) -> bool:
+    """Return True when there is a state file of this version at `path`."""
+    try:
+        with Path(path).open("rb") as file:
+            head = file.read(_HEADER.size)
+            size = os.fstat(file.fileno()).st_size
+    except OSError:
+        return False
+    return size >= _STATE_BYTES and len(head) == _HEADER.size and _HEADER.unpack(head)[:2] == (_MAGIC, _LAYOUT)
 
 
 def board_uuid(name: str, number: int) -> uuid.UUID:

@@ -1,0 +1,537 @@
+// MIG through NVML: mode, GPU instances, compute instances, MIG devices. Changes are root's.
+
+#include <stdio.h>
+
+#include "mig.h"
+#include "nvml_device.h"
+
+struct nvmlGpuInstance_st {
+  unsigned int board;
+  unsigned int instance;
+};
+struct nvmlComputeInstance_st {
+  unsigned int board;
+  unsigned int instance;
+  unsigned int compute;
+};
+
+static struct nvmlGpuInstance_st     gpu_handles[SIM_MAX_BOARDS][SIM_MIG_INSTANCES];
+static struct nvmlComputeInstance_st compute_handles[SIM_MAX_BOARDS][SIM_MIG_INSTANCES][SIM_MIG_INSTANCES];
+
+// One GPU instance as its handle names it.
+typedef struct found_s {
+  const sim_board_t *board;
+  sim_control_t     *control;
+  sim_instance_t    *instance;
+  unsigned int       number;  // of the board
+  unsigned int       index;
+} found_t;
+
+static sim_domain_t *lock(unsigned int number)
+{
+  sim_domain_t *domain = &sim_nvml_shared()->domains[number * (1 + SIM_MIG_INSTANCES)];
+  sim_domain_lock(domain);
+  return domain;
+}
+
+static nvmlGpuInstance_t gpu_handle(unsigned int number, unsigned int index)
+{
+  gpu_handles[number][index] = (struct nvmlGpuInstance_st){.board = number, .instance = index};
+  return &gpu_handles[number][index];
+}
+
+static nvmlComputeInstance_t compute_handle(unsigned int number, unsigned int instance, unsigned int compute)
+{
+  struct nvmlComputeInstance_st *handle = &compute_handles[number][instance][compute];
+  *handle = (struct nvmlComputeInstance_st){.board = number, .instance = instance, .compute = compute};
+  return handle;
+}
+
+static nvmlReturn_t find(nvmlGpuInstance_t handle, found_t *found)
+{
+  const char        *place = (const char *)handle;
+  const nvmlReturn_t ready = sim_nvml_ready();
+  if (ready != NVML_SUCCESS) {
+    return ready;
+  }
+  if (place < (const char *)gpu_handles || place >= (const char *)gpu_handles + sizeof gpu_handles) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  found->number = handle->board;
+  found->index = handle->instance;
+  found->board = &sim_nvml_shared()->boards[handle->board];
+  found->control = sim_nvml_control(handle->board);
+  found->instance = &found->control->instances[handle->instance];
+  return found->instance->is_used != 0 ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+// A device that is a whole board with MIG, on or (where that will do) off.
+static nvmlReturn_t check(const char *function, nvmlDevice_t handle, bool on, const sim_board_t **board,
+                          unsigned int *number)
+{
+  const nvmlReturn_t result = sim_nvml_board_for(function, handle, board, number);
+  if (result != NVML_SUCCESS) {
+    return result;
+  }
+  if (sim_nvml_is_mig(handle)) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  return (*board)->has_mig == 0 || (on && sim_nvml_control(*number)->mig_mode == 0) ? NVML_ERROR_NOT_SUPPORTED
+                                                                                    : NVML_SUCCESS;
+}
+
+// ---- mode
+
+SIM_API nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t handle, unsigned int *current, unsigned int *pending)
+{
+  const sim_board_t *board;
+  unsigned int       number;
+  const nvmlReturn_t result = check(__func__, handle, false, &board, &number);
+  if (result != NVML_SUCCESS || current == NULL || pending == NULL) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  *current = sim_nvml_control(number)->mig_mode;
+  *pending = sim_nvml_control(number)->mig_pending;
+  return NVML_SUCCESS;
+}
+
+static bool is_in_use(unsigned int number)
+{
+  sim_shared_t *shared = sim_nvml_shared();
+  bool          in_use = false;
+  for (unsigned int i = 0; i < SIM_MIG_INSTANCES; i++) {
+    in_use = in_use || sim_nvml_control(number)->instances[i].is_used != 0;
+  }
+  for (unsigned int i = 0; i < SIM_MAX_SLOTS && i < shared->slot_count; i++) {
+    in_use = in_use || (sim_shared_living_pid(&shared->slots[i]) != 0 && shared->slots[i].uses[number].contexts != 0);
+  }
+  return in_use;
+}
+
+SIM_API nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t handle, unsigned int mode, nvmlReturn_t *activation)
+{
+  const sim_board_t *board;
+  unsigned int       number;
+  nvmlReturn_t       result = check(__func__, handle, false, &board, &number);
+  if (result != NVML_SUCCESS || mode > 1 || activation == NULL) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  result = sim_nvml_check_root();
+  if (result != NVML_SUCCESS) {
+    return result;
+  }
+  sim_control_t *control = sim_nvml_control(number);
+  sim_domain_t  *domain = lock(number);
+  control->mig_pending = mode;
+  // The mode changes with a reset of the board, and that needs it to be free.
+  *activation = control->mig_mode != mode && is_in_use(number) ? NVML_ERROR_IN_USE : NVML_SUCCESS;
+  if (*activation == NVML_SUCCESS) {
+    control->mig_mode = mode;
+  }
+  sim_domain_unlock(domain);
+  return NVML_SUCCESS;
+}
+
+// ---- profiles
+
+static void fill_profile(const sim_board_t *board, uint32_t profile, nvmlGpuInstanceProfileInfo_t *info)
+{
+  const sim_mig_profile_t *of = &board->mig_profiles[profile];
+  *info = (nvmlGpuInstanceProfileInfo_t){.id = sim_mig_profile_number(board, profile),
+                                         .sliceCount = of->compute_slices,
+                                         .instanceCount = of->count,
+                                         .multiprocessorCount = of->sm_count,
+                                         .copyEngineCount = of->copy_engines,
+                                         .decoderCount = of->decoders,
+                                         .jpegCount = of->jpegs,
+                                         .ofaCount = of->ofas,
+                                         .memorySizeMB = of->memory_mib};
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t handle, unsigned int kind,
+                                                         nvmlGpuInstanceProfileInfo_t *info)
+{
+  const sim_board_t *board;
+  unsigned int       number;
+  const nvmlReturn_t result = check(__func__, handle, false, &board, &number);
+  if (result != NVML_SUCCESS || info == NULL || kind >= NVML_GPU_INSTANCE_PROFILE_COUNT) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  const uint32_t profile = sim_mig_profile_of_kind(board, kind);
+  if (profile == SIM_MIG_NONE) {
+    return NVML_ERROR_NOT_SUPPORTED;
+  }
+  fill_profile(board, profile, info);
+  return NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t handle, unsigned int kind,
+                                                          nvmlGpuInstanceProfileInfo_v2_t *info)
+{
+  const sim_board_t *board;
+  unsigned int       number;
+  const nvmlReturn_t result = check(__func__, handle, false, &board, &number);
+  if (result != NVML_SUCCESS || info == NULL || kind >= NVML_GPU_INSTANCE_PROFILE_COUNT) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  const uint32_t               profile = sim_mig_profile_of_kind(board, kind);
+  const unsigned int           version = info->version;
+  nvmlGpuInstanceProfileInfo_t plain;
+  if (profile == SIM_MIG_NONE) {
+    return NVML_ERROR_NOT_SUPPORTED;
+  }
+  fill_profile(board, profile, &plain);
+  if (version == (sizeof(nvmlGpuInstanceProfileInfo_v2_t) | 2u << 24)) {
+    *info = (nvmlGpuInstanceProfileInfo_v2_t){.version = version,
+                                              .id = plain.id,
+                                              .sliceCount = plain.sliceCount,
+                                              .instanceCount = plain.instanceCount,
+                                              .multiprocessorCount = plain.multiprocessorCount,
+                                              .copyEngineCount = plain.copyEngineCount,
+                                              .decoderCount = plain.decoderCount,
+                                              .jpegCount = plain.jpegCount,
+                                              .ofaCount = plain.ofaCount,
+                                              .memorySizeMB = plain.memorySizeMB};
+    snprintf(info->name, sizeof info->name, "MIG %s", board->mig_profiles[profile].name);
+    return NVML_SUCCESS;
+  }
+  if (version != (sizeof(nvmlGpuInstanceProfileInfo_v3_t) | 3u << 24)) {
+    return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  }
+  nvmlGpuInstanceProfileInfo_v3_t *third = (nvmlGpuInstanceProfileInfo_v3_t *)(void *)info;
+  *third = (nvmlGpuInstanceProfileInfo_v3_t){.version = version,
+                                             .id = plain.id,
+                                             .sliceCount = plain.sliceCount,
+                                             .instanceCount = plain.instanceCount,
+                                             .multiprocessorCount = plain.multiprocessorCount,
+                                             .copyEngineCount = plain.copyEngineCount,
+                                             .decoderCount = plain.decoderCount,
+                                             .jpegCount = plain.jpegCount,
+                                             .ofaCount = plain.ofaCount,
+                                             .memorySizeMB = plain.memorySizeMB};
+  snprintf(third->name, sizeof third->name, "MIG %s", board->mig_profiles[profile].name);
+  return NVML_SUCCESS;
+}
+
+static nvmlReturn_t placements(nvmlDevice_t handle, unsigned int id, nvmlGpuInstancePlacement_t *places,
+                               unsigned int *count)
+{
+  const sim_board_t *board;
+  unsigned int       number;
+  const nvmlReturn_t result = check(__func__, handle, false, &board, &number);
+  if (result != NVML_SUCCESS || count == NULL) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  const uint32_t profile = sim_mig_profile_of_number(board, id);
+  if (profile == SIM_MIG_NONE) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  const sim_mig_profile_t *of = &board->mig_profiles[profile];
+  if (places != NULL && *count < of->start_count) {
+    return NVML_ERROR_INSUFFICIENT_SIZE;
+  }
+  for (uint32_t i = 0; places != NULL && i < of->start_count; i++) {
+    places[i] = (nvmlGpuInstancePlacement_t){.start = of->starts[i], .size = of->memory_slices};
+  }
+  *count = of->start_count;
+  return NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements(nvmlDevice_t handle, unsigned int id,
+                                                                nvmlGpuInstancePlacement_t *places, unsigned int *count)
+{
+  return placements(handle, id, places, count);
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetGpuInstancePossiblePlacements_v2(nvmlDevice_t handle, unsigned int id,
+                                                                   nvmlGpuInstancePlacement_t *places,
+                                                                   unsigned int               *count)
+{
+  return placements(handle, id, places, count);
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetGpuInstanceRemainingCapacity(nvmlDevice_t handle, unsigned int id,
+                                                               unsigned int *count)
+{
+  const sim_board_t *board;
+  unsigned int       number;
+  const nvmlReturn_t result = check(__func__, handle, true, &board, &number);
+  if (result != NVML_SUCCESS || count == NULL) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  const uint32_t profile = sim_mig_profile_of_number(board, id);
+  if (profile == SIM_MIG_NONE) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  *count = sim_mig_room(board, sim_nvml_control(number), profile);
+  return NVML_SUCCESS;
+}
+
+// ---- GPU instances
+
+static nvmlReturn_t create(const char *function, nvmlDevice_t handle, unsigned int id,
+                           const nvmlGpuInstancePlacement_t *place, nvmlGpuInstance_t *made)
+{
+  const sim_board_t *board;
+  unsigned int       number;
+  nvmlReturn_t       result = check(function, handle, true, &board, &number);
+  result = result != NVML_SUCCESS ? result : sim_nvml_check_root();
+  if (result != NVML_SUCCESS) {
+    return result;
+  }
+  const uint32_t profile = sim_mig_profile_of_number(board, id);
+  if (profile == SIM_MIG_NONE || made == NULL) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  sim_control_t *control = sim_nvml_control(number);
+  sim_domain_t  *domain = lock(number);
+  const uint32_t start = place == NULL ? sim_mig_place(board, control, profile) : place->start;
+  const uint32_t index = start == SIM_MIG_NONE ? SIM_MIG_NONE : sim_mig_create(board, control, profile, start);
+  sim_domain_unlock(domain);
+  if (index == SIM_MIG_NONE) {
+    return NVML_ERROR_INSUFFICIENT_RESOURCES;
+  }
+  *made = gpu_handle(number, index);
+  return NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlDeviceCreateGpuInstance(nvmlDevice_t handle, unsigned int id, nvmlGpuInstance_t *made)
+{
+  return create(__func__, handle, id, NULL, made);
+}
+
+SIM_API nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t handle, unsigned int id,
+                                                              const nvmlGpuInstancePlacement_t *place,
+                                                              nvmlGpuInstance_t                *made)
+{
+  return place == NULL ? NVML_ERROR_INVALID_ARGUMENT : create(__func__, handle, id, place, made);
+}
+
+SIM_API nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t handle)
+{
+  found_t      found;
+  nvmlReturn_t result = find(handle, &found);
+  result = result != NVML_SUCCESS ? result : sim_nvml_check_root();
+  if (result != NVML_SUCCESS) {
+    return result;
+  }
+  sim_domain_t *domain = lock(found.number);
+  bool          is_busy = sim_mig_is_busy(sim_nvml_shared(), found.number, found.index, SIM_MIG_NONE);
+  for (unsigned int i = 0; i < SIM_MIG_INSTANCES; i++) {
+    is_busy = is_busy || found.instance->computes[i].is_used != 0;
+  }
+  if (!is_busy) {
+    found.instance->is_used = 0;
+  }
+  sim_domain_unlock(domain);
+  return is_busy ? NVML_ERROR_IN_USE : NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t handle, unsigned int id, nvmlGpuInstance_t *instances,
+                                               unsigned int *count)
+{
+  const sim_board_t *board;
+  unsigned int       number;
+  const nvmlReturn_t result = check(__func__, handle, true, &board, &number);
+  if (result != NVML_SUCCESS || count == NULL || instances == NULL) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  const uint32_t profile = sim_mig_profile_of_number(board, id);
+  if (profile == SIM_MIG_NONE) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  *count = 0;
+  for (unsigned int i = 0; i < SIM_MIG_INSTANCES; i++) {
+    const sim_instance_t *instance = &sim_nvml_control(number)->instances[i];
+    if (instance->is_used != 0 && instance->profile == profile) {
+      instances[(*count)++] = gpu_handle(number, i);
+    }
+  }
+  return NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t handle, unsigned int id, nvmlGpuInstance_t *instance)
+{
+  const sim_board_t *board;
+  unsigned int       number;
+  const nvmlReturn_t result = check(__func__, handle, true, &board, &number);
+  if (result != NVML_SUCCESS || instance == NULL) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  if (id < 1 || id > SIM_MIG_INSTANCES || sim_nvml_control(number)->instances[id - 1].is_used == 0) {
+    return NVML_ERROR_NOT_FOUND;
+  }
+  *instance = gpu_handle(number, id - 1);
+  return NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlGpuInstance_t handle, nvmlGpuInstanceInfo_t *info)
+{
+  found_t            found;
+  const nvmlReturn_t result = find(handle, &found);
+  if (result != NVML_SUCCESS || info == NULL) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  *info = (nvmlGpuInstanceInfo_t){
+      .device = sim_nvml_handle(found.number),
+      .id = found.index + 1,
+      .profileId = sim_mig_profile_number(found.board, found.instance->profile),
+      .placement = {.start = found.instance->start,
+                    .size = found.board->mig_profiles[found.instance->profile].memory_slices}};
+  return NVML_SUCCESS;
+}
+
+// ---- compute instances
+
+static uint32_t slices_of(unsigned int kind)
+{
+  static const uint32_t slices[] = {1, 2, 3, 4, 7, 8, 6};
+  return kind < sizeof slices / sizeof *slices ? slices[kind] : 0;
+}
+
+SIM_API nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t handle, unsigned int kind,
+                                                                  unsigned int                      engines,
+                                                                  nvmlComputeInstanceProfileInfo_t *info)
+{
+  found_t            found;
+  const nvmlReturn_t result = find(handle, &found);
+  if (result != NVML_SUCCESS || info == NULL || engines != 0 || kind >= NVML_COMPUTE_INSTANCE_PROFILE_COUNT) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  const sim_mig_profile_t *of = &found.board->mig_profiles[found.instance->profile];
+  const uint32_t           slices = slices_of(kind);
+  if (slices == 0 || slices > of->compute_slices) {
+    return NVML_ERROR_NOT_SUPPORTED;
+  }
+  *info = (nvmlComputeInstanceProfileInfo_t){
+      .id = kind,
+      .sliceCount = slices,
+      .instanceCount = of->compute_slices / slices,
+      .multiprocessorCount = sim_mig_compute_sms(found.board, found.instance, slices),
+      .sharedCopyEngineCount = of->copy_engines,
+      .sharedDecoderCount = of->decoders,
+      .sharedJpegCount = of->jpegs,
+      .sharedOfaCount = of->ofas};
+  return NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlGpuInstanceGetComputeInstanceRemainingCapacity(nvmlGpuInstance_t handle, unsigned int id,
+                                                                        unsigned int *count)
+{
+  found_t            found;
+  const nvmlReturn_t result = find(handle, &found);
+  if (result != NVML_SUCCESS || count == NULL || slices_of(id) == 0) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  *count = sim_mig_compute_room(found.board, found.instance, slices_of(id));
+  return NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t handle, unsigned int id,
+                                                          nvmlComputeInstance_t *made)
+{
+  found_t      found;
+  nvmlReturn_t result = find(handle, &found);
+  result = result != NVML_SUCCESS ? result : sim_nvml_check_root();
+  if (result != NVML_SUCCESS || made == NULL || slices_of(id) == 0) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  sim_domain_t  *domain = lock(found.number);
+  const uint32_t index = sim_mig_create_compute(found.board, found.instance, slices_of(id));
+  if (index != SIM_MIG_NONE) {
+    found.instance->computes[index].profile_id = id;
+  }
+  sim_domain_unlock(domain);
+  if (index == SIM_MIG_NONE) {
+    return NVML_ERROR_INSUFFICIENT_RESOURCES;
+  }
+  *made = compute_handle(found.number, found.index, index);
+  return NVML_SUCCESS;
+}
+
+static nvmlReturn_t find_compute(nvmlComputeInstance_t handle, found_t *found, sim_compute_t **compute)
+{
+  const char *place = (const char *)handle;
+  if (place < (const char *)compute_handles || place >= (const char *)compute_handles + sizeof compute_handles) {
+    return NVML_ERROR_INVALID_ARGUMENT;
+  }
+  const nvmlReturn_t result = find(gpu_handle(handle->board, handle->instance), found);
+  *compute = result == NVML_SUCCESS ? &found->instance->computes[handle->compute] : NULL;
+  return result == NVML_SUCCESS && (*compute)->is_used == 0 ? NVML_ERROR_INVALID_ARGUMENT : result;
+}
+
+SIM_API nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t handle)
+{
+  found_t        found;
+  sim_compute_t *compute;
+  nvmlReturn_t   result = find_compute(handle, &found, &compute);
+  result = result != NVML_SUCCESS ? result : sim_nvml_check_root();
+  if (result != NVML_SUCCESS) {
+    return result;
+  }
+  sim_domain_t *domain = lock(found.number);
+  const bool    is_busy = sim_mig_is_busy(sim_nvml_shared(), found.number, found.index, handle->compute);
+  if (!is_busy) {
+    compute->is_used = 0;
+  }
+  sim_domain_unlock(domain);
+  return is_busy ? NVML_ERROR_IN_USE : NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t handle, unsigned int id,
+                                                        nvmlComputeInstance_t *instances, unsigned int *count)
+{
+  found_t            found;
+  const nvmlReturn_t result = find(handle, &found);
+  if (result != NVML_SUCCESS || instances == NULL || count == NULL || slices_of(id) == 0) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  *count = 0;
+  for (unsigned int i = 0; i < SIM_MIG_INSTANCES; i++) {
+    if (found.instance->computes[i].is_used != 0 && found.instance->computes[i].profile_id == id) {
+      instances[(*count)++] = compute_handle(found.number, found.index, i);
+    }
+  }
+  return NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlGpuInstanceGetComputeInstanceById(nvmlGpuInstance_t handle, unsigned int id,
+                                                           nvmlComputeInstance_t *compute)
+{
+  found_t            found;
+  const nvmlReturn_t result = find(handle, &found);
+  if (result != NVML_SUCCESS || compute == NULL) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  if (id >= SIM_MIG_INSTANCES || found.instance->computes[id].is_used == 0) {
+    return NVML_ERROR_NOT_FOUND;
+  }
+  *compute = compute_handle(found.number, found.index, id);
+  return NVML_SUCCESS;
+}
+
+static nvmlReturn_t compute_info(nvmlComputeInstance_t handle, nvmlComputeInstanceInfo_t *info)
+{
+  found_t            found;
+  sim_compute_t     *compute;
+  const nvmlReturn_t result = find_compute(handle, &found, &compute);
+  if (result != NVML_SUCCESS || info == NULL) {
+    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  }
+  *info = (nvmlComputeInstanceInfo_t){.device = sim_nvml_handle(found.number),
+                                      .gpuInstance = gpu_handle(found.number, found.index),
+                                      .id = handle->compute,
+                                      .profileId = compute->profile_id,
+                                      .placement = {.start = compute->start, .size = compute->slices}};
+  return NVML_SUCCESS;
+}
+
+SIM_API nvmlReturn_t nvmlComputeInstanceGetInfo_v2(nvmlComputeInstance_t handle, nvmlComputeInstanceInfo_t *info)
+{
+  return compute_info(handle, info);
+}
+
+SIM_API nvmlReturn_t nvmlComputeInstanceGetInfo(nvmlComputeInstance_t handle, nvmlComputeInstanceInfo_t *info)
+{
+  return compute_info(handle, info);
+}
