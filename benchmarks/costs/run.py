@@ -2,9 +2,11 @@
 
 usage: run.py [--simulate BOARD] [--alternations N] [--memory 16GiB] [--out DIR]
 
-On a GPU: driver_calls.cu (needs nvcc) natively and under `jupyter vgpu run`, alternately, so that
-neither gets the better minute. With --simulate: null_calls.c round the simulated driver's calls,
-where the hooks' own cost is not hidden by the driver's. Prints a table and writes JSON.
+Two programs. hook_calls.c makes each call through the hook and past it, in turns, in one process: the
+hooks' own cost, on a GPU or, with --simulate, round the simulated driver's calls that do next to
+nothing. driver_calls.cu (on a GPU, needs nvcc) makes the CUDA runtime's calls as programs do, in
+processes without and with the library, alternately: the sum, under the differences between processes.
+Prints a table and writes JSON.
 """
 
 from __future__ import annotations
@@ -29,7 +31,12 @@ AIMS_NS = {
     "cudaMalloc + cudaFree, 64 MiB": 1000.0,
     "cudaMallocAsync + cudaFreeAsync, 1 MiB": 100.0,
 }
-NULL_AIMS_NS = {"launch": 50.0}
+HOOK_AIMS_NS = {
+    "launch": 50.0,
+    "cuMemAlloc + cuMemFree, 1 MiB": 1000.0,
+    "cuMemAlloc + cuMemFree, 64 MiB": 1000.0,
+    "cuMemAllocAsync + cuMemFreeAsync, 1 MiB": 100.0,
+}
 
 
 @dataclass(frozen=True)
@@ -57,11 +64,11 @@ class Row:
     met: bool
 
 
-def measure(command: list[str], environment: Mapping[str, str]) -> dict[str, float]:
-    """Return ns by name as the program prints them."""
+def measure(command: list[str], environment: Mapping[str, str]) -> dict[str, list[float]]:
+    """Return the columns of ns by name as the program prints them."""
     done = subprocess.run(command, env=dict(environment), stdout=subprocess.PIPE, text=True, check=True)
-    pairs = (line.split("\t") for line in done.stdout.splitlines())
-    return {name: float(figure) for name, figure in pairs}
+    rows = (line.split("\t") for line in done.stdout.splitlines())
+    return {name: [float(figure) for figure in figures] for name, *figures in rows}
 
 
 def rows_of(native: list[dict[str, float]], ours: list[dict[str, float]], aims: Mapping[str, float]) -> list[Row]:
@@ -108,25 +115,29 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="where the JSON goes")
     options = parser.parse_args()
 
+    run = [sys.executable, "-m", "jupyter_vgpu.cli", "run", "--memory", options.memory]
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
+    device, driver = (f"simulated {options.simulate}", "simulated") if options.simulate else card()
+    run += ["--simulate", options.simulate] if options.simulate else []
+    past: list[dict[str, float]] = []
+    through: list[dict[str, float]] = []
+    native: list[dict[str, float]] = []
+    ours: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory() as scratch:
-        program = str(Path(scratch) / "costs")
-        run = [sys.executable, "-m", "jupyter_vgpu.cli", "run", "--memory", options.memory]
-        environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
-        if options.simulate:
-            subprocess.run(["cc", "-O2", "-o", program, HERE / "null_calls.c", "-ldl"], check=True)
-            run += ["--simulate", options.simulate]
-            device, driver = f"simulated {options.simulate}", "simulated"
-            bare = [*run, "--", "env", "-u", "LD_PRELOAD", program]
-        else:
-            subprocess.run(["nvcc", "-O2", "-std=c++17", "-o", program, HERE / "driver_calls.cu", "-lcuda"], check=True)
-            device, driver = card()
-            bare = [program]
-        native, ours = [], []
+        hook_calls, driver_calls = str(Path(scratch) / "hook_calls"), str(Path(scratch) / "driver_calls")
+        subprocess.run(["cc", "-O2", "-o", hook_calls, HERE / "hook_calls.c", "-ldl"], check=True)
+        if not options.simulate:
+            source = HERE / "driver_calls.cu"
+            subprocess.run(["nvcc", "-O2", "-std=c++17", "-o", driver_calls, source, "-lcuda"], check=True)
         for _ in range(options.alternations):
-            native.append(measure(bare, environment))
-            ours.append(measure([*run, "--", program], environment))
+            columns = measure([*run, "--", hook_calls], environment)
+            past.append({name: figures[0] for name, figures in columns.items()})
+            through.append({name: figures[1] for name, figures in columns.items()})
+            if not options.simulate:
+                for runs, command in ((native, [driver_calls]), (ours, [*run, "--", driver_calls])):
+                    runs.append({name: figures[0] for name, figures in measure(command, environment).items()})
 
-    rows = rows_of(native, ours, NULL_AIMS_NS if options.simulate else AIMS_NS)
+    rows = rows_of(past, through, HOOK_AIMS_NS) + (rows_of(native, ours, AIMS_NS) if native else [])
     print(f"{'':42}{'native':>10}{'with us':>10}{'added':>9}{'noise':>9}{'aim':>8}   ns, {device}, driver {driver}")
     for row in rows:
         aim = "noise" if row.aim_ns is None else f"{row.aim_ns:.0f}"
