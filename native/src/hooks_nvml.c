@@ -141,40 +141,17 @@ static nvmlReturn_t only_ours(nvmlReturn_t result, nvmlDevice_t *device)
   return result;
 }
 
-nvmlReturn_t nvmlDeviceGetHandleByUUID(const char *uuid, nvmlDevice_t *device)
-{
-  return JVGPU_HAS_NVML(nvmlDeviceGetHandleByUUID)
-             ? only_ours(jvgpu_real.nvmlDeviceGetHandleByUUID(uuid, device), device)
-             : JVGPU_NO_SUCH_NVML;
-}
+#define FINDS(name, key_t)                                                                              \
+  nvmlReturn_t name(const key_t *key, nvmlDevice_t *device)                                             \
+  {                                                                                                     \
+    return JVGPU_HAS_NVML(name) ? only_ours(jvgpu_real.name(key, device), device) : JVGPU_NO_SUCH_NVML; \
+  }
 
-nvmlReturn_t nvmlDeviceGetHandleByUUIDV(const void *uuid, nvmlDevice_t *device)
-{
-  return JVGPU_HAS_NVML(nvmlDeviceGetHandleByUUIDV)
-             ? only_ours(jvgpu_real.nvmlDeviceGetHandleByUUIDV(uuid, device), device)
-             : JVGPU_NO_SUCH_NVML;
-}
-
-nvmlReturn_t nvmlDeviceGetHandleBySerial(const char *serial, nvmlDevice_t *device)
-{
-  return JVGPU_HAS_NVML(nvmlDeviceGetHandleBySerial)
-             ? only_ours(jvgpu_real.nvmlDeviceGetHandleBySerial(serial, device), device)
-             : JVGPU_NO_SUCH_NVML;
-}
-
-nvmlReturn_t nvmlDeviceGetHandleByPciBusId(const char *bus, nvmlDevice_t *device)
-{
-  return JVGPU_HAS_NVML(nvmlDeviceGetHandleByPciBusId)
-             ? only_ours(jvgpu_real.nvmlDeviceGetHandleByPciBusId(bus, device), device)
-             : JVGPU_NO_SUCH_NVML;
-}
-
-nvmlReturn_t nvmlDeviceGetHandleByPciBusId_v2(const char *bus, nvmlDevice_t *device)
-{
-  return JVGPU_HAS_NVML(nvmlDeviceGetHandleByPciBusId_v2)
-             ? only_ours(jvgpu_real.nvmlDeviceGetHandleByPciBusId_v2(bus, device), device)
-             : JVGPU_NO_SUCH_NVML;
-}
+FINDS(nvmlDeviceGetHandleByUUID, char)
+FINDS(nvmlDeviceGetHandleByUUIDV, void)
+FINDS(nvmlDeviceGetHandleBySerial, char)
+FINDS(nvmlDeviceGetHandleByPciBusId, char)
+FINDS(nvmlDeviceGetHandleByPciBusId_v2, char)
 
 // --- memory ---------------------------------------------------------------------------------------------------
 

@@ -10,9 +10,6 @@
 
 #define MOST_PROCESSES 512u
 
-typedef nvmlReturn_t (*list_v1_t)(nvmlDevice_t, unsigned int *, nvmlProcessInfo_v1_t *);
-typedef nvmlReturn_t (*list_v2_t)(nvmlDevice_t, unsigned int *, nvmlProcessInfo_v2_t *);
-
 static bool is_own(const jvgpu_process_t *self, unsigned int pid)
 {
   const uint32_t count = __atomic_load_n(&self->control->slot_count, __ATOMIC_ACQUIRE);
@@ -24,77 +21,59 @@ static bool is_own(const jvgpu_process_t *self, unsigned int pid)
   return false;
 }
 
-// The caller's room against what there is, as NVML's own buffer protocol has it.
+// Give the caller `own` rows, or say how much room they want, as NVML's own buffer protocol has it.
 // source: NVML API Reference, nvmlDeviceGetComputeRunningProcesses_v3.
-static nvmlReturn_t fits(unsigned int *room, unsigned int own, const void *infos)
+static nvmlReturn_t hand_out(const void *rows, unsigned int own, size_t row_bytes, unsigned int *room, void *infos)
 {
-  const nvmlReturn_t result = own > 0 && (*room < own || infos == NULL) ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+  const bool fits = own == 0 || (*room >= own && infos != NULL);
+  if (fits && own > 0) {
+    memcpy(infos, rows, own * row_bytes);
+  }
   *room = own;
-  return result;
+  return fits ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
 }
 
-static nvmlReturn_t list_v1(list_v1_t real, nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v1_t *infos)
+// Keep the rows of the tenant's own processes, in place. Rows of every version begin with the PID.
+// returns: how many there are.
+static unsigned int keep_own(const jvgpu_process_t *self, void *rows, unsigned int count, size_t row_bytes)
 {
-  nvmlProcessInfo_v1_t all[MOST_PROCESSES];
-  unsigned int         found = MOST_PROCESSES;
-  unsigned int         own = 0;
-  jvgpu_process_t     *self = jvgpu_tenant();
-  if (count == NULL || jvgpu_nvml_device(self, device) == JVGPU_NO_DEVICE) {
-    return real(device, count, infos);
-  }
-  const nvmlReturn_t result = real(device, &found, all);
-  if (result != NVML_SUCCESS) {
-    return result;
-  }
-  for (unsigned int i = 0; i < found; i++) {
-    if (is_own(self, all[i].pid)) {
-      all[own++] = all[i];
+  unsigned int own = 0;
+  for (unsigned int i = 0; i < count; i++) {
+    const char  *row = (const char *)rows + i * row_bytes;
+    unsigned int pid;
+    memcpy(&pid, row, sizeof pid);
+    if (is_own(self, pid)) {
+      memmove((char *)rows + own * row_bytes, row, row_bytes);
+      own += 1;
     }
   }
-  const nvmlReturn_t answer = fits(count, own, infos);
-  if (answer == NVML_SUCCESS && own > 0) {
-    memcpy(infos, all, own * sizeof *infos);
-  }
-  return answer;
+  return own;
 }
 
-static nvmlReturn_t list_v2(list_v2_t real, nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_v2_t *infos)
-{
-  nvmlProcessInfo_v2_t all[MOST_PROCESSES];
-  unsigned int         found = MOST_PROCESSES;
-  unsigned int         own = 0;
-  jvgpu_process_t     *self = jvgpu_tenant();
-  if (count == NULL || jvgpu_nvml_device(self, device) == JVGPU_NO_DEVICE) {
-    return real(device, count, infos);
-  }
-  const nvmlReturn_t result = real(device, &found, all);
-  if (result != NVML_SUCCESS) {
-    return result;
-  }
-  for (unsigned int i = 0; i < found; i++) {
-    if (is_own(self, all[i].pid)) {
-      all[own++] = all[i];
-    }
-  }
-  const nvmlReturn_t answer = fits(count, own, infos);
-  if (answer == NVML_SUCCESS && own > 0) {
-    memcpy(infos, all, own * sizeof *infos);
-  }
-  return answer;
-}
-
-#define LISTS(version, name)                                                                                  \
-  nvmlReturn_t name(nvmlDevice_t device, unsigned int *count, nvmlProcessInfo_##version##_t *infos)           \
-  {                                                                                                           \
-    return JVGPU_HAS_NVML(name) ? list_##version(jvgpu_real.name, device, count, infos) : JVGPU_NO_SUCH_NVML; \
+// A list: the whole of it into a buffer of ours, the tenant's own rows out into the caller's.
+#define LISTS(name, row_t)                                                                                            \
+  nvmlReturn_t name(nvmlDevice_t device, unsigned int *count, row_t *infos)                                           \
+  {                                                                                                                   \
+    row_t        all[MOST_PROCESSES];                                                                                 \
+    unsigned int found = MOST_PROCESSES;                                                                              \
+    if (!JVGPU_HAS_NVML(name)) {                                                                                      \
+      return JVGPU_NO_SUCH_NVML;                                                                                      \
+    }                                                                                                                 \
+    const jvgpu_process_t *self = jvgpu_tenant();                                                                     \
+    if (count == NULL || jvgpu_nvml_device(self, device) == JVGPU_NO_DEVICE) {                                        \
+      return jvgpu_real.name(device, count, infos);                                                                   \
+    }                                                                                                                 \
+    const nvmlReturn_t result = jvgpu_real.name(device, &found, all);                                                 \
+    return result == NVML_SUCCESS ? hand_out(all, keep_own(self, all, found, sizeof *all), sizeof *all, count, infos) \
+                                  : result;                                                                           \
   }
 
-LISTS(v1, nvmlDeviceGetComputeRunningProcesses)
-LISTS(v2, nvmlDeviceGetComputeRunningProcesses_v2)
-LISTS(v2, nvmlDeviceGetComputeRunningProcesses_v3)
-LISTS(v1, nvmlDeviceGetGraphicsRunningProcesses)
-LISTS(v2, nvmlDeviceGetGraphicsRunningProcesses_v2)
-LISTS(v2, nvmlDeviceGetGraphicsRunningProcesses_v3)
-LISTS(v1, nvmlDeviceGetMPSComputeRunningProcesses)
-LISTS(v2, nvmlDeviceGetMPSComputeRunningProcesses_v2)
-LISTS(v2, nvmlDeviceGetMPSComputeRunningProcesses_v3)
+LISTS(nvmlDeviceGetComputeRunningProcesses, nvmlProcessInfo_v1_t)
+LISTS(nvmlDeviceGetComputeRunningProcesses_v2, nvmlProcessInfo_v2_t)
+LISTS(nvmlDeviceGetComputeRunningProcesses_v3, nvmlProcessInfo_v2_t)
+LISTS(nvmlDeviceGetGraphicsRunningProcesses, nvmlProcessInfo_v1_t)
+LISTS(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlProcessInfo_v2_t)
+LISTS(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlProcessInfo_v2_t)
+LISTS(nvmlDeviceGetMPSComputeRunningProcesses, nvmlProcessInfo_v1_t)
+LISTS(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_v2_t)
+LISTS(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_v2_t)
