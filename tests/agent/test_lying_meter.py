@@ -52,8 +52,8 @@ def test_it_is_the_liar_who_is_flagged_and_not_its_neighbour(own_agent: Any, dev
     mine, theirs = agent.claim("liar"), agent.claim("neighbour")
     liar, neighbour = device_user(mine), device_user(theirs)
 
-    neighbour.tell(f"spin 500 {SPIN_SECONDS} 0.3")
-    liar.tell(f"spin 500 {SPIN_SECONDS} 0.6 {said}")
+    neighbour.tell(f"spin 500 {SPIN_SECONDS}")
+    liar.tell(f"spin 500 {SPIN_SECONDS} 1 {said}")
 
     assert flagged_after(agent, mine, SPIN_SECONDS) > 0
     assert {event["claim"] for event in meter_events(agent)} == {mine.claim["claim"]}
@@ -61,12 +61,12 @@ def test_it_is_the_liar_who_is_flagged_and_not_its_neighbour(own_agent: Any, dev
 
 
 def test_the_honest_are_not_flagged(own_agent: Any, device_user: Start) -> None:
-    """Short and long launches, alone and beside each other, from their first launch on."""
+    """Short and long launches, with pauses and without, alone and beside each other, from their first launch on."""
     agent = own_agent
     granted = [agent.claim(name) for name in ("one", "other", "third")]
     users = [device_user(each) for each in granted]
 
-    for user, work in zip(users, ("20 2 0.3", "2000 2 0.3", "20000 2 0.9"), strict=True):
+    for user, work in zip(users, ("20 2 0.3", "500 2", "20000 2 0.9"), strict=True):
         user.tell(f"spin {work}")
     assert [user.answer() for user in users] == ["spun"] * 3
     # One goes on alone.
