@@ -165,6 +165,7 @@ class Claim:
         state: One of `CLAIM_STATES`.
         created_at: Unix seconds.
         secret_sha256: Hex digest of the claim secret; the secret itself is kept nowhere.
+        part_of: Id of the claim whose slice this one has a part of; empty for a slice of its own.
     """
 
     claim_id: str
@@ -177,6 +178,7 @@ class Claim:
     state: ClaimState
     created_at: float
     secret_sha256: str
+    part_of: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
 
@@ -14,11 +14,16 @@ _LARGEST_UID = 2**32 - 2
 _LONGEST_TENANT = 512
 
 
-class _Body(BaseModel):
+_AnyBody = TypeVar("_AnyBody", bound="Body")
+
+
+class Body(BaseModel):
+    """A body with no other keys than its own."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ProfileBody(_Body):
+class ProfileBody(Body):
     """`profile` of a claim. Its values are the profile rules' to check."""
 
     name: StrictStr
@@ -30,7 +35,7 @@ class ProfileBody(_Body):
     backend: Any = "auto"
 
 
-class ClaimBody(_Body):
+class ClaimBody(Body):
     """Body of `POST /v1/claims`."""
 
     tenant: StrictStr
@@ -73,14 +78,23 @@ def parse_claim_body(content: bytes) -> ClaimBody:
     Raises:
         BadValueError: Naming the key, the value and what is allowed.
     """
+    return parse_body(ClaimBody, content)
+
+
+def parse_body(model: type[_AnyBody], content: bytes) -> _AnyBody:
+    """Return the body that `content` is, as JSON.
+
+    Raises:
+        BadValueError: Naming the key, the value and what is allowed.
+    """
     try:
-        return ClaimBody.model_validate_json(content)
+        return model.model_validate_json(content)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "body"
         if first["type"] == "extra_forbidden":
-            model = ProfileBody if first["loc"][0] == "profile" else ClaimBody
-            raise BadValueError(key, first["input"], f"only the keys {', '.join(model.model_fields)} are") from error
+            keys = ProfileBody.model_fields if first["loc"][0] == "profile" else model.model_fields
+            raise BadValueError(key, first["input"], f"only the keys {', '.join(keys)} are") from error
         if first["type"] == "missing":
             raise BadValueError(key, None, "it must be given") from error
         raise BadValueError(key, first["input"], first["msg"][:1].lower() + first["msg"][1:]) from error

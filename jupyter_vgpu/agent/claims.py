@@ -42,6 +42,15 @@ class ClaimBook:
         """The claims that hold a slice, oldest first."""
         return list(self._claims.values())
 
+    @property
+    def slices(self) -> list[Claim]:
+        """The same without those that are parts of another's slice."""
+        return [claim for claim in self._claims.values() if not claim.part_of]
+
+    def parts_of(self, claim_id: str) -> list[Claim]:
+        """Return the claims that have a part of this one's slice, oldest first."""
+        return [claim for claim in self._claims.values() if claim.part_of == claim_id]
+
     def device(self, uuid: str) -> Device | None:
         """Return a device of this node, `None` when it is not (or no longer) there."""
         return next((device for device in self.devices if device.uuid == uuid), None)
@@ -52,7 +61,7 @@ class ClaimBook:
         Args:
             lingering: What processes of released claims still hold.
         """
-        held = [grant for claim in self._claims.values() for grant in claim.grants]
+        held = [grant for claim in self.slices for grant in claim.grants]
         return rooms(self.devices, [*held, *lingering])
 
     def admit(

@@ -42,7 +42,7 @@ class _Health(_HubHandler):
                 "driver_version": devices[0].driver_version,
                 "simulated": any(device.is_simulated for device in devices),
                 "devices": len(devices),
-                "claims": len(agent.book.claims),
+                "claims": len(agent.book.slices),
             }
         )
 
@@ -55,7 +55,7 @@ class _Devices(_HubHandler):
 class _Claims(_HubHandler):
     def get(self) -> None:
         book = self.agent.book
-        self.send({"claims": [views.claim_view(claim, book) for claim in book.claims]})
+        self.send({"claims": [views.claim_view(claim, book) for claim in book.slices]})
 
     async def post(self) -> None:
         body = parse_claim_body(self.request.body)

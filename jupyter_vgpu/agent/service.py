@@ -14,7 +14,7 @@ import secrets
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -22,17 +22,18 @@ from jupyter_vgpu import pages
 from jupyter_vgpu._version import __version__
 from jupyter_vgpu.agent import peers, store
 from jupyter_vgpu.agent.attach import Answer, AttachServer
-from jupyter_vgpu.agent.claims import ClaimBook
+from jupyter_vgpu.agent.claims import ClaimBook, digest
 from jupyter_vgpu.agent.contenders import Contenders, Place
 from jupyter_vgpu.agent.events import EventLog
 from jupyter_vgpu.agent.origin import Claimant
 from jupyter_vgpu.agent.oversight import AuditRules, Oversight
 from jupyter_vgpu.agent.runtime import RuntimeDir
+from jupyter_vgpu.agent.subslices import MOST_PARTS, SubsliceBody, part_of, remaining
 from jupyter_vgpu.agent.tenant import Tenant, Verification
 from jupyter_vgpu.agent.watch import DeathWatch, Looker
 from jupyter_vgpu.backends import BACKENDS, Enforcement, Node
 from jupyter_vgpu.client import AgentInfo
-from jupyter_vgpu.errors import NotAuthorizedError, UnknownClaimError
+from jupyter_vgpu.errors import NoCapacityError, NotAuthorizedError, UnknownClaimError
 from jupyter_vgpu.model import Claim, ClaimRequest, Device, Edits, Grant
 from jupyter_vgpu.nvml import Nvml
 from jupyter_vgpu.placement import Room
@@ -99,6 +100,8 @@ class Agent:
         self._background: set[asyncio.Task[Claim | None]] = set()
         for stored in store.load(state_path) if state_path else ():
             self._adopt(stored)
+        for claim in self.book.slices:
+            self._share_out(claim.claim_id)
 
     @property
     def info(self) -> AgentInfo:
@@ -232,6 +235,68 @@ class Agent:
             self._hold(claim_id, self._holders.get(claim_id))
         return NewClaim(claim, secret, edits)
 
+    async def divide(self, whole: Tenant, body: SubsliceBody, holder: int) -> NewClaim:
+        """Return a new part of a slice, bound and on disk; its edits are the slice's with another secret.
+
+        Args:
+            whole: The slice's tenant.
+            body: What is asked for.
+            holder: A process with whose death the part is released.
+
+        Raises:
+            NoCapacityError: The slice has not that much left.
+            BadValueError: It cannot be divided.
+        """
+        parent = whole.claim
+        parts = self.book.parts_of(parent.claim_id)
+        if len(parts) >= MOST_PARTS:
+            raise NoCapacityError(f"this slice has {len(parts)} parts, the most it may have")
+        taken = self._taken(parent.claim_id)
+        used = [whole.memory_bytes(index) for index in range(len(parent.grants))]
+        grants = part_of(parent, body, taken, used)
+        secret = secrets.token_hex(pages.SECRET_HEX_DIGITS // 2)
+        claim = replace(
+            parent,
+            claim_id=secrets.token_hex(8),
+            profile_name=body.name,
+            grants=grants,
+            created_at=time.time(),
+            secret_sha256=digest(secret),
+            part_of=parent.claim_id,
+        )
+        self.book.adopt(claim)
+        try:
+            self._tenants[claim.claim_id] = Tenant(claim, self._devices)
+            self._share_out(parent.claim_id)
+            # Only now is nothing more given out there: what was, between the look and the new limit, is seen here.
+            part_of(parent, body, taken, [whole.memory_bytes(index) for index in range(len(grants))])
+            if (ticks := peers.started_ticks(holder)) is not None:
+                self._holders[claim.claim_id] = store.Holder(holder, ticks)
+            await self._save()
+        except BaseException:
+            self._forget(claim.claim_id)
+            raise
+        log.info("claim %s of %s: %s is a part of %s", claim.claim_id, claim.tenant, body.name, parent.claim_id)
+        self._hold(claim.claim_id, self._holders.get(claim.claim_id))
+        return NewClaim(claim, secret, Edits({"JUPYTER_VGPU_SECRET": secret}, [], [], [], []))
+
+    def parts(self, claim_id: str) -> list[Tenant]:
+        """Return the tenants that have a part of a claim's slice, also released ones whose processes live on."""
+        return [tenant for tenant in self._all_tenants() if tenant.claim.part_of == claim_id]
+
+    def _taken(self, claim_id: str) -> list[Grant]:
+        return [grant for tenant in self.parts(claim_id) for grant in tenant.claim.grants]
+
+    def _share_out(self, claim_id: str) -> None:
+        """Give the processes of a slice what its parts leave."""
+        tenant = self._tenants.get(claim_id)
+        if tenant is None:
+            return
+        taken = self._taken(claim_id)
+        for index, grant in enumerate(tenant.claim.grants):
+            left = remaining(grant, taken)
+            tenant.pages.set_device(index, left.uuid, left.memory_bytes, left.share_ppm, left.ceiling_ppm)
+
     async def release(self, claim_id: str) -> Claim | None:
         """Return the claim as released, `None` when there was none; its processes get no more memory."""
         released = self._forget(claim_id)
@@ -241,6 +306,8 @@ class Agent:
         return released
 
     def _forget(self, claim_id: str) -> Claim | None:
+        for part in self.book.parts_of(claim_id):
+            self._forget(part.claim_id)
         released = self.book.release(claim_id)
         tenant = self._tenants.pop(claim_id, None)
         self._holders.pop(claim_id, None)
@@ -254,6 +321,7 @@ class Agent:
                 self._lingering[claim_id] = tenant
             else:
                 self._close(tenant)
+            self._share_out(tenant.claim.part_of)
         return released
 
     def _close(self, tenant: Tenant) -> None:
@@ -349,6 +417,7 @@ class Agent:
         claim_id = tenant.claim.claim_id
         if not tenant.processes and self._lingering.pop(claim_id, None) is not None:
             self._close(tenant)
+            self._share_out(tenant.claim.part_of)
 
     def _seen(self, claim: Claim, pids: Sequence[int], enforcement: Enforcement, at: float) -> None:
         tenant = self._tenants.get(claim.claim_id)

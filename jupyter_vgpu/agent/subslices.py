@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypedDict, cast
+from typing import Any, cast
 
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
 from jupyter_vgpu.agent.bodies import Body, parse_body
-from jupyter_vgpu.client import UsageInfo
+from jupyter_vgpu.client import SubsliceInfo, UsageInfo
 from jupyter_vgpu.config import check_name
 from jupyter_vgpu.errors import BadValueError, NoCapacityError
 from jupyter_vgpu.model import Claim, Grant
@@ -21,24 +21,6 @@ from jupyter_vgpu.units import PPM, format_bytes
 
 _MIB = 1 << 20
 MOST_PARTS = 64
-
-
-class SubsliceDeviceInfo(TypedDict):
-    """What a part has of one device."""
-
-    uuid: str
-    memory_limit_bytes: int
-    share: float
-    ceiling: float
-
-
-class SubsliceInfo(TypedDict):
-    """SUBSLICE of docs/contracts.md."""
-
-    claim: str
-    name: str
-    created_at: float
-    devices: list[SubsliceDeviceInfo]
 
 
 class SubsliceBody(Body):
@@ -56,7 +38,7 @@ def parse_subslice(content: bytes) -> SubsliceBody:
         BadValueError: It is not allowed; the message names the key.
     """
     body = parse_body(SubsliceBody, content)
-    check_name(body.name)
+    check_name(body.name, "name")
     if body.share is not None and not 0 < body.share <= 1:
         raise BadValueError("share", body.share, "a part of the device's time, more than 0 and at most 1, is")
     return body
@@ -98,7 +80,8 @@ def part_of(whole: Claim, body: SubsliceBody, taken: Sequence[Grant], used: Sequ
         share_ppm = max(1, min(wished, left_ppm) if body.share is None else wished)
         if share_ppm > left_ppm:
             raise NoCapacityError(
-                f"share: {share_ppm / PPM:.1%} does not fit into what is left of this slice, {max(0, left_ppm) / PPM:.1%}"
+                f"share: {share_ppm / PPM:.1%} does not fit into what is left of this slice: "
+                f"{max(0, left_ppm) / PPM:.1%}"
             )
         grants.append(Grant(grant.uuid, memory, share_ppm, grant.ceiling_ppm))
     return tuple(grants)

@@ -9,9 +9,11 @@ from tornado.httpserver import HTTPServer
 
 from jupyter_vgpu.agent import views
 from jupyter_vgpu.agent.service import Agent
+from jupyter_vgpu.agent.subslices import merged, parse_subslice, subslice_view
 from jupyter_vgpu.agent.tenant import Tenant
 from jupyter_vgpu.agent.web import JsonHandler, make_server
-from jupyter_vgpu.errors import NotAuthorizedError
+from jupyter_vgpu.client import UsageInfo
+from jupyter_vgpu.errors import BadValueError, NotAuthorizedError
 
 
 class _UserHandler(JsonHandler):
@@ -37,7 +39,7 @@ class _Slice(_UserHandler):
 
 class _Usage(_UserHandler):
     def get(self) -> None:
-        self.send(views.usage_view(self.own(), self.agent, time.time()))
+        self.send(usage_of(self.own(), self.agent))
 
 
 class _Events(_UserHandler):
@@ -45,8 +47,44 @@ class _Events(_UserHandler):
         self.send({"events": views.event_views(self.agent.events.of(self.own().claim.claim_id))})
 
 
+class _Subslices(_UserHandler):
+    def get(self) -> None:
+        parts = self.agent.book.parts_of(self.own().claim.claim_id)
+        self.send({"subslices": [subslice_view(part) for part in parts]})
+
+    async def post(self) -> None:
+        whole, holder = self.own(), self.peer().pid
+        if holder <= 0:
+            raise BadValueError("process", holder, "only one that the agent can see is: the part lasts as long as it")
+        new = await self.agent.divide(whole, parse_subslice(self.request.body), holder)
+        self.send({"subslice": subslice_view(new.claim), "secret": new.secret}, 201)
+
+
+class _Subslice(_UserHandler):
+    async def delete(self, claim_id: str) -> None:
+        own = self.own().claim.claim_id
+        if all(part.claim_id != claim_id for part in self.agent.book.parts_of(own)):
+            self.send({"subslice": None})
+            return
+        released = await self.agent.release(claim_id)
+        self.send({"subslice": None if released is None else subslice_view(released)})
+
+
+def usage_of(tenant: Tenant, agent: Agent) -> UsageInfo:
+    """Return USAGE of a slice, its parts included."""
+    now = time.time()
+    parts = [views.usage_view(part, agent, now) for part in agent.parts(tenant.claim.claim_id)]
+    return merged(views.usage_view(tenant, agent, now), parts)
+
+
 def serve_users(agent: Agent, listener: socket.socket) -> HTTPServer:
     """Return the server of `user.sock`, serving."""
     given = {"agent": agent}
-    rules = [(r"/v1/slice", _Slice, given), (r"/v1/usage", _Usage, given), (r"/v1/events", _Events, given)]
+    rules = [
+        (r"/v1/slice", _Slice, given),
+        (r"/v1/usage", _Usage, given),
+        (r"/v1/events", _Events, given),
+        (r"/v1/subslices", _Subslices, given),
+        (r"/v1/subslices/([0-9A-Za-z-]{1,64})", _Subslice, given),
+    ]
     return make_server(rules, listener)

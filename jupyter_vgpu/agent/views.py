@@ -66,7 +66,7 @@ def device_views(book: ClaimBook, rooms: Sequence[Room]) -> list[DeviceInfo]:
             "free_bytes": max(0, room.free_bytes),
             "free_share": max(0, room.free_share_ppm) / PPM,
             "claims": [
-                claim.claim_id for claim in book.claims if any(grant.uuid == device.uuid for grant in claim.grants)
+                claim.claim_id for claim in book.slices if any(grant.uuid == device.uuid for grant in claim.grants)
             ],
         }
         for device, room in zip(book.devices, rooms, strict=True)

@@ -159,3 +159,21 @@ class EventInfo(TypedDict):
     claim: str | None
     pid: int | None
     message: str
+
+
+class SubsliceDeviceInfo(TypedDict):
+    """What a part of a slice has of one device."""
+
+    uuid: str
+    memory_limit_bytes: int
+    share: float
+    ceiling: float
+
+
+class SubsliceInfo(TypedDict):
+    """One part of a slice: SUBSLICE of docs/contracts.md."""
+
+    claim: str
+    name: str
+    created_at: float
+    devices: list[SubsliceDeviceInfo]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
-from jupyter_vgpu.client.answers import ClaimInfo, DeviceInfo, EventInfo, HealthInfo, SliceInfo, UsageInfo
+from jupyter_vgpu.client.answers import ClaimInfo, DeviceInfo, EventInfo, HealthInfo, SliceInfo, SubsliceInfo, UsageInfo
 from jupyter_vgpu.errors import AgentUnreachableError, NotAuthorizedError, UnknownClaimError, error_from_reason
 from jupyter_vgpu.model import ClaimRequest, Edits, Profile
 from jupyter_vgpu.units import PPM
@@ -41,6 +41,19 @@ class GrantedClaim:
     claim: ClaimInfo
     secret: str
     edits: Edits
+
+
+@dataclass(frozen=True)
+class GrantedSubslice:
+    """A new part of a slice.
+
+    Attributes:
+        subslice: What it has.
+        secret: 64 hex digits, for the processes that are to run in it instead of the slice's own; given once.
+    """
+
+    subslice: SubsliceInfo
+    secret: str
 
 
 def profile_to_wire(profile: Profile, backend: str = "auto") -> dict[str, Any]:
@@ -269,6 +282,33 @@ class UserClient:
         """
         answer = _ask(self.api, "GET", "/v1/events", self._secret, None, self._timeout_seconds)
         return cast("list[EventInfo]", answer["events"])
+
+    def create_subslice(self, name: str, memory_bytes: int, share: float | None = None) -> GrantedSubslice:
+        """Return a new part of the caller's slice, which lasts until it is released or this process dies.
+
+        Args:
+            name: For people, as a notebook's.
+            memory_bytes: Of each device of the slice; taken out of what the slice's other processes may have.
+            share: Part of the device's time, in (0, 1]; `None` = the same part of the slice's share as of its memory.
+
+        Raises:
+            NoCapacityError: The slice has not that much left; the message names the largest part that would fit.
+            BadValueError: It is not allowed, or the slice is itself a part of one.
+        """
+        body = {"name": name, "memory_bytes": memory_bytes, **({} if share is None else {"share": share})}
+        answer = _ask(self.api, "POST", "/v1/subslices", self._secret, body, self._timeout_seconds)
+        return GrantedSubslice(answer["subslice"], answer["secret"])
+
+    def subslices(self) -> list[SubsliceInfo]:
+        """Return the parts that the caller's slice is divided into, oldest first."""
+        answer = _ask(self.api, "GET", "/v1/subslices", self._secret, None, self._timeout_seconds)
+        return cast("list[SubsliceInfo]", answer["subslices"])
+
+    def release_subslice(self, claim_id: str) -> SubsliceInfo | None:
+        """Give a part back to the slice and return it; `None` when there was none: twice is once."""
+        url = f"/v1/subslices/{_segment(claim_id)}"
+        answer = _ask(self.api, "DELETE", url, self._secret, None, self._timeout_seconds)
+        return cast("SubsliceInfo | None", answer["subslice"])
 
 
 def _segment(claim_id: str) -> str:
