@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_vgpu.errors import NoDriverError
-from jupyter_vgpu.nvml import DeviceRow, Nvml, ProcessRow, is_true_device, true_processes
+from jupyter_vgpu.nvml import DeviceRow, Nvml, ProcessRow, is_true_device, true_processes, true_utilisation
 
 GIB = 1 << 30
 TRUE = DeviceRow(0, "GPU-d35acab6-c5d2-5f98-8ea6-6e43bcb00c79", "board", 80 * GIB, "8.0", 108, "580")
@@ -37,9 +37,25 @@ def test_processes_that_cannot_be_are_left_out() -> None:
         ProcessRow(11, GIB),
         ProcessRow(11, 2 * GIB),
         ProcessRow(12, 0),
+        ProcessRow(13, None),
     ]
 
-    assert true_processes(rows, 80 * GIB) == [ProcessRow(11, GIB), ProcessRow(12, 0)]
+    assert true_processes(rows, 80 * GIB) == [ProcessRow(11, GIB), ProcessRow(12, 0), ProcessRow(13, None)]
+
+
+def test_parts_of_time_that_cannot_be_are_left_out() -> None:
+    """NVML has said 4 billion per cent."""
+    samples = [
+        (11, 4_294_967_295.0),
+        (11, 40.0),
+        (11, 60.0),
+        (12, -1.0),
+        (13, float("nan")),
+        (1920151404, 50.0),
+        (0, 50.0),
+    ]
+
+    assert true_utilisation(samples) == {11: 0.5}
 
 
 def test_a_library_that_is_not_there_is_said(tmp_path: Path) -> None:
