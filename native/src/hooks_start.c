@@ -67,15 +67,27 @@ CUresult cuGetProcAddress(const char *symbol, void **pfn, int version, cuuint64_
   return result;
 }
 
-CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int version, cuuint64_t flags, int *status)
+static CUresult look_up(CUresult (*real)(const char *, void **, int, cuuint64_t, int *), const char *symbol, void **pfn,
+                        int version, cuuint64_t flags, int *status)
 {
-  if (!JVGPU_HAS_CU(cuGetProcAddress_v2)) {
-    return JVGPU_NO_SUCH_CU;
-  }
   jvgpu_trace("proc", symbol);
-  const CUresult result = jvgpu_real.cuGetProcAddress_v2(symbol, pfn, version, flags, status);
+  const CUresult result = real(symbol, pfn, version, flags, status);
   if (result == CUDA_SUCCESS && pfn != NULL) {
     *pfn = jvgpu_route_pointer(*pfn);
   }
   return result;
+}
+
+CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int version, cuuint64_t flags, int *status)
+{
+  return JVGPU_HAS_CU(cuGetProcAddress_v2)
+             ? look_up(jvgpu_real.cuGetProcAddress_v2, symbol, pfn, version, flags, status)
+             : JVGPU_NO_SUCH_CU;
+}
+
+CUresult cuGetProcAddress_v2_ptsz(const char *symbol, void **pfn, int version, cuuint64_t flags, int *status)
+{
+  return JVGPU_HAS_CU(cuGetProcAddress_v2_ptsz)
+             ? look_up(jvgpu_real.cuGetProcAddress_v2_ptsz, symbol, pfn, version, flags, status)
+             : JVGPU_NO_SUCH_CU;
 }

@@ -27,6 +27,15 @@ def rows(kind: str, name: str) -> set[str]:
     return set(re.findall(rf"^{kind}\((\w+)", (SOURCES / name).read_text(), re.MULTILINE))
 
 
+def symbols_in(header: str) -> set[str]:
+    """Return every symbol that cuda.h names: declarations, and what its defines turn them into."""
+    symbols = set(re.findall(r"\bCUDAAPI (cu\w+)\(", header))
+    symbols |= set(re.findall(r"^\s*#\s*define cu\w+\s+(cu\w+)\s*$", header, re.MULTILINE))
+    for twin, suffix in (("PTDS", "_ptds"), ("PTSZ", "_ptsz")):
+        symbols |= {name + suffix for name in re.findall(rf"__CUDA_API_{twin}\((cu\w+)\)", header)}
+    return symbols
+
+
 @pytest.fixture(scope="module")
 def declared() -> set[str]:
     """Return every function that cuda.h declares, old versions and twins included."""
@@ -37,7 +46,7 @@ def declared() -> set[str]:
             continue
         header = next((file for file in files if file.name == "cuda.h"), None)
         if header is not None:
-            return set(re.findall(r"\bCUDAAPI (cu\w+)\(", Path(str(header.locate())).read_text()))
+            return symbols_in(Path(str(header.locate())).read_text())
     raise AssertionError("cuda.h is missing: pip install nvidia-cuda-runtime (it is in the test extra)")
 
 
