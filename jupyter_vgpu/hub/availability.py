@@ -25,17 +25,26 @@ class Offer:
         free: Slices that fit now; `None` = not known, the agent did not answer.
         total: Slices that fit when nobody has one; `None` = not known.
         obstacle: Why none can be had, in words; empty when one can or nobody knows.
+        can_wait: Whether it may be asked for though none is free, since there is a queue.
+        refusal: Why this user may not have one; empty = they may.
     """
 
     profile: Profile
     free: int | None
     total: int | None
     obstacle: str = ""
+    can_wait: bool = False
+    refusal: str = ""
 
     @property
     def can_be_had(self) -> bool:
         """Whether it is worth asking for one."""
         return self.free is not None and self.free > 0
+
+    @property
+    def can_be_chosen(self) -> bool:
+        """Whether the user may ask for one: now, or to wait for it."""
+        return not self.refusal and (self.can_be_had or (self.can_wait and bool(self.total)))
 
 
 def offers(profiles: Sequence[Profile], devices: Sequence[DeviceInfo] | None) -> list[Offer]:

@@ -7,18 +7,22 @@ ledger from one, which keeps its writes in order.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Mapping
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from traitlets.config import LoggingConfigurable
 
 from jupyter_vgpu.client import ClaimInfo, DeviceInfo, GrantedClaim, HubClient
 from jupyter_vgpu.errors import VGPUError
+from jupyter_vgpu.hub.holdings import asked_for, holding_of, wish_of
 from jupyter_vgpu.hub.reconciliation import ServerKey, correction, tenant_name
 from jupyter_vgpu.ledger import Entry, Ledger
 from jupyter_vgpu.model import ClaimRequest, Profile
+from jupyter_vgpu.quota import Holding, Quota, Quotas, Use, check, use_of
 
 _Result = TypeVar("_Result")
 
@@ -26,35 +30,52 @@ _Result = TypeVar("_Result")
 class ClaimDesk(LoggingConfigurable):
     """One hub's claims at one agent."""
 
-    def __init__(self, client: HubClient, ledger: Ledger, node: str, **kwargs: Any) -> None:
+    def __init__(
+        self, client: HubClient, ledger: Ledger, node: str, quotas: Quotas | None = None, **kwargs: Any
+    ) -> None:
         """Take what it works with.
 
         Args:
             client: The agent.
             ledger: The hub's memory; also says how the hub is called.
             node: Host of the agent, for the ledger.
+            quotas: Who may claim how much; `None` = as much as there is.
             **kwargs: As for every configurable: `parent`, `log`.
         """
         super().__init__(**kwargs)
         self._client = client
         self._ledger = ledger
         self._node = node
+        self._quotas = quotas or Quotas()
+        self._is_limited = self._quotas != Quotas()
         self._ledger_thread = ThreadPoolExecutor(1, "jupyter-vgpu-ledger")
+        self.freed = asyncio.Event()  # something was given back; cleared by who waits for that
+        self.ends: deque[float] = deque(maxlen=200)  # when claims were given back, Unix seconds
         self._being_taken: dict[ServerKey, asyncio.Task[GrantedClaim]] = {}
         self._being_released: Counter[str] = Counter()
 
-    async def take(self, key: ServerKey, uid: int, profile: Profile) -> GrantedClaim:
+    async def take(
+        self, key: ServerKey, uid: int, profile: Profile, groups: Sequence[str] = (), over_quota: bool = False
+    ) -> GrantedClaim:
         """Return a new claim for a server; what the server held before is given back first.
 
         A caller that is cancelled meanwhile leaves the claim to `give_back`, which waits for it.
 
+        Args:
+            key: The server.
+            uid: Host user of its processes.
+            profile: What it gets.
+            groups: The user's groups.
+            over_quota: Whether an administrator said that quotas do not count this time.
+
         Raises:
+            QuotaError: It is more than the user, or a group, may have.
             NoCapacityError: Nothing fits.
             AgentUnreachableError: No agent answered within the client's time limit.
             VGPUError: What else the agent or the ledger refused.
         """
         await self.give_back(key, "", "superseded by a new start")
-        task = asyncio.ensure_future(self._take(key, uid, profile))
+        task = asyncio.ensure_future(self._take(key, uid, profile, groups, over_quota))
         self._being_taken[key] = task
         try:
             return await asyncio.shield(task)
@@ -62,9 +83,13 @@ class ClaimDesk(LoggingConfigurable):
             if task.done():
                 self._being_taken.pop(key, None)
 
-    async def _take(self, key: ServerKey, uid: int, profile: Profile) -> GrantedClaim:
+    async def _take(
+        self, key: ServerKey, uid: int, profile: Profile, groups: Sequence[str], over_quota: bool
+    ) -> GrantedClaim:
         tenant = tenant_name(*key)
-        entry_id = await self._in_ledger(self._ledger.open_entry, *key, tenant, profile.name, self._node)
+        asked = asked_for(profile, await self.devices()) if self._is_limited else []
+        # Checked and written down in one step of the ledger's thread, or two starts could share the last of a quota.
+        entry_id = await self._in_ledger(self._admit, key, profile, groups, asked, over_quota)
         request = ClaimRequest(tenant=tenant, hub=self._ledger.hub_name, uid=uid, profile=profile)
         try:
             granted = await asyncio.to_thread(self._client.create_claim, request)
@@ -80,6 +105,64 @@ class ClaimDesk(LoggingConfigurable):
             raise
         self.log.info("%s holds claim %s: %s by %s", tenant, claim["claim"], profile.name, claim["backend"])
         return granted
+
+    def _admit(
+        self,
+        key: ServerKey,
+        profile: Profile,
+        groups: Sequence[str],
+        asked: Sequence[Mapping[str, Any]],
+        over_quota: bool,
+    ) -> int:
+        """Check quotas and open the ledger's entry; runs in the ledger's thread."""
+        tenant = tenant_name(*key)
+        if self._is_limited and not over_quota:
+            now = time.time()
+            wish = wish_of(asked, profile)
+            for use, holdings in self._uses(key[0], groups, now):
+                check(wish, use.whose, use.quota, holdings, now)
+        entry_id = self._ledger.open_entry(*key, tenant, profile.name, self._node, groups, asked)
+        if over_quota:
+            self._ledger.note(entry_id, "over-quota", "an administrator lifted the quotas for this start")
+        return entry_id
+
+    def _uses(self, user: str, groups: Sequence[str], now: float) -> list[tuple[Use, list[Holding]]]:
+        """Return the quotas that count for a user, each with what it is used up by; runs in the ledger's thread."""
+        since = datetime.fromtimestamp(now - self._quotas.longest_window_seconds, timezone.utc)
+        entries = self._ledger.held_since(since)
+        mine = [holding_of(entry) for entry in entries if entry.user == user]
+        found = [("your", self._quotas.of_user(user, groups), mine)]
+        for group in groups:
+            if group in self._quotas.groups:
+                theirs = [holding_of(entry) for entry in entries if group in entry.groups]
+                found.append((f"group {group}'s", self._quotas.groups[group], theirs))
+        return [(use_of(whose, quota, holdings, now), holdings) for whose, quota, holdings in found]
+
+    async def uses(self, user: str, groups: Sequence[str]) -> list[Use]:
+        """Return what a user's quotas are and how much of them is used; nothing where nothing is limited.
+
+        Raises:
+            LedgerError: The ledger does not answer.
+        """
+        if not self._is_limited:
+            return []
+        found = await self._in_ledger(self._uses, user, groups, time.time())
+        return [use for use, _ in found if use.quota != Quota()]
+
+    async def check_quota(
+        self, key: ServerKey, profile: Profile, groups: Sequence[str], devices: Sequence[DeviceInfo]
+    ) -> None:
+        """Return if a server could have a slice of `profile` as far as quotas go; nothing is claimed.
+
+        Raises:
+            QuotaError: It could not.
+            LedgerError: The ledger does not answer.
+        """
+        if not self._is_limited:
+            return
+        wish, now = wish_of(asked_for(profile, devices), profile), time.time()
+        for use, holdings in await self._in_ledger(self._uses, key[0], groups, now):
+            check(wish, use.whose, use.quota, holdings, now)
 
     async def give_back(self, key: ServerKey, claim_id: str, because: str) -> None:
         """Release what a server holds; once or ten times, and also when the agent is down.
@@ -131,7 +214,9 @@ class ClaimDesk(LoggingConfigurable):
             for entry in ours:
                 await self._note(entry, "release-failed", str(error))
             return
+        self.freed.set()
         if released is not None:
+            self.ends.append(time.time())
             self.log.info("%s gave back claim %s: %s", tenant, claim_id, because)
         for entry in ours:
             await self._close(entry, because)
@@ -175,7 +260,15 @@ class ClaimDesk(LoggingConfigurable):
 
     async def _adopt(self, key: ServerKey, claim: ClaimInfo) -> None:
         self.log.info("claim %s of %s is written down again", claim["claim"], claim["tenant"])
-        await self._in_ledger(self._ledger.adopt, *key, claim["tenant"], claim["profile"], self._node, claim["claim"])
+        await self._in_ledger(
+            self._ledger.adopt,
+            *key,
+            claim["tenant"],
+            claim["profile"],
+            self._node,
+            claim["claim"],
+            claim["devices"],
+        )
 
     async def _close(self, entry: Entry, because: str) -> None:
         try:
@@ -188,6 +281,19 @@ class ClaimDesk(LoggingConfigurable):
             await self._in_ledger(self._ledger.note, entry.entry_id, kind, detail)
         except VGPUError as error:
             self.log.error("event %s of claim %s is not written down: %s", kind, entry.claim_id, error)
+
+    async def in_ledger(self, work: Callable[..., _Result], *args: Any) -> _Result:
+        """Return what a method of the ledger does, in the ledger's thread.
+
+        Raises:
+            LedgerError: The ledger does not answer.
+        """
+        return await self._in_ledger(work, *args)
+
+    @property
+    def ledger(self) -> Ledger:
+        """The hub's memory, for `in_ledger`."""
+        return self._ledger
 
     async def _in_ledger(self, work: Callable[..., _Result], *args: Any) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(self._ledger_thread, work, *args)

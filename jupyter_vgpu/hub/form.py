@@ -13,12 +13,17 @@ from html import escape
 from jupyter_vgpu.client import DeviceInfo
 from jupyter_vgpu.hub.availability import Offer
 from jupyter_vgpu.hub.choices import KEY
-from jupyter_vgpu.model import Profile
+from jupyter_vgpu.model import PRIORITIES, Profile
+from jupyter_vgpu.quota import Use, format_hours
 from jupyter_vgpu.units import format_bytes, format_ppm
 
 
 def options_form(
-    offers: Sequence[Offer], devices: Sequence[DeviceInfo] | None, last_choice: object = None, trouble: str = ""
+    offers: Sequence[Offer],
+    devices: Sequence[DeviceInfo] | None,
+    last_choice: object = None,
+    trouble: str = "",
+    uses: Sequence[Use] = (),
 ) -> str:
     """Return the fieldset for JupyterHub's spawn form.
 
@@ -27,20 +32,22 @@ def options_form(
         devices: The agent's answer, `None` when it gave none.
         last_choice: Profile name of the user's last spawn; anything that is no offer counts as none.
         trouble: Why the agent's answer is missing; empty when it is not.
+        uses: The user's quotas and how much of them is used.
     """
     chosen = _preselected(offers, last_choice)
     rows = "".join(_row(number, offer, offer is chosen, devices) for number, offer in enumerate(offers))
     return (
         '<fieldset class="jupyter-vgpu-profiles mb-3" aria-describedby="jupyter-vgpu-state">'
         "<legend>GPU</legend>"
-        f"{_state(devices, trouble)}{rows}"
+        f"{_state(devices, trouble)}{_quotas(uses)}{rows}"
         "</fieldset>"
     )
 
 
 def _preselected(offers: Sequence[Offer], last_choice: object) -> Offer | None:
     """Return the last choice if it can be had, else the default, else the first that can; `None` if none can."""
-    available = [offer for offer in offers if offer.can_be_had]
+    available = [offer for offer in offers if offer.can_be_had and not offer.refusal]
+    available = available or [offer for offer in offers if offer.can_be_chosen]
     for offer in available:
         if offer.profile.name == last_choice:
             return offer
@@ -63,11 +70,31 @@ def _state(devices: Sequence[DeviceInfo] | None, trouble: str) -> str:
     return f'<p id="jupyter-vgpu-state" class="text-muted">{escape(text)}</p>'
 
 
+def _quotas(uses: Sequence[Use]) -> str:
+    """Return what is left of the user's quotas, one paragraph each."""
+    return "".join(f'<p class="jupyter-vgpu-quota text-muted">{escape(_left(use))}</p>' for use in uses)
+
+
+def _left(use: Use) -> str:
+    quota = use.quota
+    parts = []
+    if quota.slices is not None:
+        parts.append(f"{use.slices} of {quota.slices} slices")
+    if quota.memory_bytes is not None:
+        parts.append(f"{format_bytes(use.memory_bytes)} of {format_bytes(quota.memory_bytes)} GPU memory")
+    if quota.gpu_hours is not None:
+        days = round(quota.window_seconds / 86_400, 2)
+        parts.append(f"{use.gpu_hours:.1f} of {format_hours(quota.gpu_hours)} in the last {days:.10g} days")
+    if quota.priority is not None:
+        parts.append(f"priority up to {PRIORITIES[quota.priority]!r}")
+    return f"{use.whose[:1].upper()}{use.whose[1:]} quota, used: {', '.join(parts)}."
+
+
 def _row(number: int, offer: Offer, is_chosen: bool, devices: Sequence[DeviceInfo] | None) -> str:
     name = escape(offer.profile.name)
-    state = "" if offer.can_be_had else " disabled"
+    state = "" if offer.can_be_chosen else " disabled"
     checked = " checked" if is_chosen else ""
-    notes = [offer.profile.description, what_it_is(offer.profile, devices), _how_many(offer)]
+    notes = [offer.profile.description, what_it_is(offer.profile, devices), _how_long(offer.profile), _how_many(offer)]
     return (
         '<div class="form-check mb-2">'
         f'<input class="form-check-input" type="radio" name="{KEY}" id="jupyter-vgpu-{number}" value="{name}"'
@@ -99,9 +126,17 @@ def what_it_is(profile: Profile, devices: Sequence[DeviceInfo] | None) -> str:
     return f"{memory}{share}{where}."
 
 
+def _how_long(profile: Profile) -> str:
+    return "" if profile.max_hours is None else f"For at most {profile.max_hours:.10g} hours."
+
+
 def _how_many(offer: Offer) -> str:
+    if offer.refusal:
+        return f"Not for you now: {offer.refusal}."
     if offer.free is None or not offer.total:
         return f"Not available: {offer.obstacle}."
     if not offer.free:
-        return f"None of {offer.total} free now: {offer.obstacle}."
+        return f"None of {offer.total} free now: {offer.obstacle}." + (
+            " You can wait for one." if offer.can_wait else ""
+        )
     return f"{offer.free} of {offer.total} free now."

@@ -7,23 +7,34 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
-from traitlets import Dict, Float, TraitError, Unicode, default
+from traitlets import Dict, Float, Int, TraitError, Unicode, default
 from traitlets.config import Config, SingletonConfigurable
 from traitlets.config.loader import LazyConfigValue
 
 from jupyter_vgpu.client import SYSTEM_RUNTIME_DIR, HubClient
-from jupyter_vgpu.config import BUILT_IN_PROFILES, PROFILE_KEYS, parse_profiles
+from jupyter_vgpu.config import (
+    BUILT_IN_PROFILES,
+    PROFILE_KEYS,
+    GroupOverride,
+    overridden,
+    parse_group_overrides,
+    parse_profiles,
+    profiles_for,
+)
 from jupyter_vgpu.errors import BadValueError, VGPUError
 from jupyter_vgpu.hub.desk import ClaimDesk
+from jupyter_vgpu.hub.queue import WaitingRoom
+from jupyter_vgpu.hub.yaml_file import load_yaml
 from jupyter_vgpu.ledger import Ledger
 from jupyter_vgpu.model import Profile
+from jupyter_vgpu.quota import QUOTA_KEYS, Quotas, parse_quotas
 
 LEDGER_FILE = "jupyter_vgpu.sqlite"
 
@@ -77,6 +88,70 @@ class VGPUHub(SingletonConfigurable):
         """,
     ).tag(config=True)
 
+    profiles_file = Unicode(
+        help="""
+        YAML file with some of the keys `profiles`, `group_overrides`, `quotas`, each as the setting of that name.
+
+        Default (empty): none. What stands in both places is refused. Read when the hub starts.
+        """
+    ).tag(config=True)
+
+    group_overrides = Dict(
+        help="""
+        What is different for members of groups: {NAME: {"groups": [GROUP...], "profiles": {PROFILE: {...}}}}.
+
+        A profile's keys replace those of the profile of that name; another name is a profile more. Applied in the
+        order of the names. Default: nothing.
+        """
+    ).tag(config=True)
+
+    quotas = Dict(
+        help=f"""
+        How much may be claimed: {{"everyone": QUOTA, "members": {{GROUP: QUOTA}}, "groups": {{GROUP: QUOTA}},
+        "users": {{USER: QUOTA}}}}, each part optional; QUOTA has some of the keys {", ".join(QUOTA_KEYS)}.
+
+        `everyone` is for each user; `members` for each member of a group instead; `users` for one user instead;
+        `groups` for all members of a group together, besides. `slices` and `memory` at once, `gpu_hours` as share ×
+        time held in the last `window_days` (default 7), `priority` the highest. Default: nothing is limited.
+        """
+    ).tag(config=True)
+
+    queue_timeout_seconds = Float(
+        0.0,
+        min=0.0,
+        max=604_800.0,
+        help="""
+        Seconds that a start waits for a slice when none is free, at most a week. Default 0: it is refused at once.
+        """,
+    ).tag(config=True)
+
+    queue_length = Int(
+        100,
+        min=1,
+        max=100_000,
+        help="""
+        Most servers that may wait; more are refused. Default 100, also the number of starts that JupyterHub itself
+        allows at once (`concurrent_spawn_limit`), which those who wait are among.
+        """,
+    ).tag(config=True)
+
+    queue_patience_seconds = Float(
+        300.0,
+        min=0.0,
+        help="""
+        Seconds that who waits may be overtaken by others whose smaller slice fits. Default 300; then what becomes free
+        is kept for them. 0 = nobody is ever overtaken.
+        """,
+    ).tag(config=True)
+
+    group_weights = Dict(
+        value_trait=Float(),
+        help="""
+        How groups share what becomes free when several wait: group → weight, above 0. A group of weight 2 is given
+        twice as much as one of weight 1; who is in none has weight 1. Default: all are alike, who came first is first.
+        """,
+    ).tag(config=True)
+
     @default("profiles")
     def _default_profiles(self) -> Mapping[str, Any]:
         return {name: dict(entry) for name, entry in BUILT_IN_PROFILES.items()}
@@ -98,7 +173,7 @@ class VGPUHub(SingletonConfigurable):
         """
         check(config)
         settings = cls(config=config)
-        assert settings.offered
+        settings.check()
         return settings
 
     @classmethod
@@ -115,23 +190,79 @@ class VGPUHub(SingletonConfigurable):
         check(parent.config)
         settings = cls.instance(parent=parent)
         try:
-            assert settings.offered
+            settings.check()
             assert settings.desk
         except VGPUError:
             cls.clear_instance()
             raise
         return settings
 
+    def check(self) -> None:
+        """Read all that is written, and open nothing.
+
+        Raises:
+            BadValueError: Something is not understood.
+        """
+        assert self.offered
+        assert self.overrides is not None
+        assert self.limits is not None
+        for group, weight in self.group_weights.items():
+            if not isinstance(group, str) or not 0 < weight < float("inf"):
+                raise BadValueError(f"VGPUHub.group_weights[{group!r}]", weight, "a number above 0 is")
+
     @cached_property
     def offered(self) -> list[Profile]:
-        """The profiles, checked."""
-        return parse_profiles(self.profiles, "VGPUHub.profiles")
+        """The profiles that are for everyone or for some groups, without overrides, checked."""
+        return parse_profiles(*self._written("profiles"))
+
+    @cached_property
+    def overrides(self) -> dict[str, GroupOverride]:
+        """What is different for members of groups, checked."""
+        value, key = self._written("group_overrides")
+        return parse_group_overrides(value, self._written("profiles")[0], key)
+
+    @cached_property
+    def limits(self) -> Quotas:
+        """The quotas, checked."""
+        return parse_quotas(*self._written("quotas"))
+
+    def offered_to(self, groups: Sequence[str]) -> list[Profile]:
+        """Return what members of `groups` may choose from; empty when there is nothing for them."""
+        mine = [override for override in self.overrides.values() if set(override.groups) & set(groups)]
+        if not mine:
+            return profiles_for(self.offered, groups)
+        return profiles_for(parse_profiles(overridden(self._written("profiles")[0], mine)), groups)
+
+    def _written(self, name: str) -> tuple[Any, str]:
+        """Return a setting that may stand in the file, and where it stands."""
+        if name not in self._file:
+            return getattr(self, name), f"VGPUHub.{name}"
+        if name in self.config.get("VGPUHub", {}):
+            raise BadValueError(f"VGPUHub.{name}", getattr(self, name), f"it stands in {self.profiles_file} already")
+        return self._file[name], f"{self.profiles_file}: {name}"
+
+    @cached_property
+    def _file(self) -> Mapping[str, Any]:
+        return load_yaml(Path(self.profiles_file)) if self.profiles_file else {}
 
     @cached_property
     def desk(self) -> ClaimDesk:
         """The desk where servers get their claims."""
         client = HubClient(self.agent, timeout_seconds=_AGENT_TIMEOUT_SECONDS)
-        return ClaimDesk(client, Ledger(self.ledger_url, self.hub_name), socket.gethostname(), parent=self)
+        ledger = Ledger(self.ledger_url, self.hub_name)
+        return ClaimDesk(client, ledger, socket.gethostname(), self.limits, parent=self)
+
+    @cached_property
+    def room(self) -> WaitingRoom:
+        """Where servers wait for a slice."""
+        return WaitingRoom(
+            self.desk,
+            self.queue_timeout_seconds,
+            self.queue_length,
+            self.queue_patience_seconds,
+            self.group_weights,
+            parent=self,
+        )
 
 
 def _data_folder(hub_db_url: str) -> Path:

@@ -6,25 +6,30 @@ where it always ran, with the claim around it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlencode
 
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner, Spawner
 from jupyterhub.utils import maybe_future
 from traitlets import Unicode
 from traitlets.config import LoggingConfigurable
 
-from jupyter_vgpu.client import DeviceInfo
 from jupyter_vgpu.errors import VGPUError
 from jupyter_vgpu.hub import startup
-from jupyter_vgpu.hub.availability import offers
-from jupyter_vgpu.hub.choices import KEY, profile_of, split_form
-from jupyter_vgpu.hub.form import options_form
+from jupyter_vgpu.hub.choices import KEY, OVER_QUOTA_KEY, profile_of, split_form, split_over_quota
 from jupyter_vgpu.hub.injectors import Injector, LocalInjector
+from jupyter_vgpu.hub.queue import sentence
 from jupyter_vgpu.hub.reconciliation import ServerKey
 from jupyter_vgpu.hub.refusals import leave_uncounted, refusal
 from jupyter_vgpu.hub.settings import VGPUHub
+from jupyter_vgpu.hub.spawn_page import spawn_form
 from jupyter_vgpu.model import Edits, Profile
+
+_QUEUE_MARGIN_SECONDS = 30.0
+_PROGRESS_SECONDS = 1.0
 
 # In every class it is mixed into, the mixin's super() is a spawner.
 _Base: Any = Spawner if TYPE_CHECKING else LoggingConfigurable
@@ -36,14 +41,21 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
     Attributes:
         vgpu_injector: How edits reach this platform's processes.
         vgpu_claim_id: The claim this server holds; empty = none. Kept over restarts of the hub.
+        vgpu_stopped_because: What the ledger is told when `stop` ends it.
     """
 
     vgpu_injector: ClassVar[Injector]
     vgpu_claim_id = Unicode()
+    vgpu_stopped_because = "the server was stopped"
+
+    if TYPE_CHECKING:
+        start_timeout: int  # JupyterHub's
+        user_options: dict[str, Any]
 
     _vgpu_edits: Edits | None = None
     _vgpu_how_it_ended = "the server ended by itself"
     _vgpu_is_claiming = False
+    _vgpu_over_quota = False
     _vgpu_is_starting = False
     _vgpu_is_stopping = False
     _vgpu_uncounted_in: dict[str, Any] | None = None
@@ -57,16 +69,7 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
     async def get_options_form(self) -> str:
         """Return the spawner's own form, if it has one, followed by ours with what can be had now."""
         own_form = await maybe_future(super().get_options_form())
-        settings = self._vgpu_settings()
-        devices: list[DeviceInfo] | None = None
-        trouble = ""
-        try:
-            devices = await settings.desk.devices()
-        except VGPUError as error:
-            self.log.warning("%s is shown a form without figures: %s", self._log_name, error)
-            trouble = str(error)
-        ours = options_form(offers(settings.offered, devices), devices, self.user_options.get(KEY), trouble)
-        return f"{own_form or ''}{ours}"
+        return f"{own_form or ''}{await spawn_form(self._vgpu_settings(), self._vgpu_key, self._vgpu_groups, self)}"
 
     async def run_options_from_form(self, form_data: Mapping[str, Any]) -> dict[str, Any]:
         """Return the user options of a submitted form: the spawner reads its part, we ours."""
@@ -88,12 +91,13 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
 
     async def _run_apply_user_options(self, user_options: Mapping[str, Any]) -> None:
         """Hand the spawner its own options only; its hook may refuse what it does not know."""
+        self._vgpu_take_over_quota()
         self._vgpu_profile()
-        theirs = {key: value for key, value in user_options.items() if key != KEY}
+        theirs = {key: value for key, value in self.user_options.items() if key != KEY}
         await maybe_future(super()._run_apply_user_options(theirs))
 
     def _vgpu_checked(self, user_options: dict[str, Any]) -> dict[str, Any]:
-        profile_of(user_options, self._vgpu_settings().offered, self._vgpu_others_allowed())
+        profile_of(user_options, self._vgpu_offered(), self._vgpu_others_allowed())
         return user_options
 
     def _vgpu_profile(self) -> Profile:
@@ -103,9 +107,28 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
             web.HTTPError: It asks for something that is not understood.
         """
         try:
-            return profile_of(self.user_options, self._vgpu_settings().offered, self._vgpu_others_allowed())
+            return profile_of(self.user_options, self._vgpu_offered(), self._vgpu_others_allowed())
         except VGPUError as error:
             raise self._vgpu_refusal(error) from error
+
+    def _vgpu_take_over_quota(self) -> None:
+        """Note whether an administrator lifted the quotas: for this start only, while JupyterHub keeps options."""
+        given: dict[str, Any] = dict(self.user_options)
+        is_admin = "admin:servers" in getattr(self.handler, "expanded_scopes", ())
+        if OVER_QUOTA_KEY in given:
+            self.user_options = {key: value for key, value in given.items() if key != OVER_QUOTA_KEY}
+            self.orm_spawner.user_options = dict(self.user_options)
+        try:
+            _, self._vgpu_over_quota = split_over_quota(given, is_admin)
+        except VGPUError as error:
+            raise self._vgpu_refusal(error) from error
+
+    def _vgpu_offered(self) -> list[Profile]:
+        return self._vgpu_settings().offered_to(self._vgpu_groups)
+
+    @property
+    def _vgpu_groups(self) -> list[str]:
+        return [group.name for group in self.user.groups]
 
     def _vgpu_others_allowed(self) -> bool:
         """Whether the wrapped spawner, or the admin, declares user options besides ours."""
@@ -114,33 +137,58 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
 
     # Start and end
 
-    async def start(self) -> Any:
-        """Claim a slice and start the server in it.
+    def start(self) -> Any:
+        """Wait for a slice if none is free, claim it, and start the server in it.
+
+        Not a coroutine function itself: JupyterHub reads `start_timeout` after this has returned, and the time in the
+        queue must not count against it.
 
         Raises:
             web.HTTPError: No slice: which, why, and what would work. Nothing was started.
         """
-        profile = self._vgpu_profile()
+        start_timeout: int = self.start_timeout
+        queue_timeout_seconds = self._vgpu_settings().room.timeout_seconds
+        if queue_timeout_seconds:
+            self.start_timeout = int(start_timeout + queue_timeout_seconds + _QUEUE_MARGIN_SECONDS)
+        return self._vgpu_start(start_timeout)
+
+    async def _vgpu_start(self, start_timeout: int) -> Any:
         self._vgpu_is_starting = self._vgpu_is_claiming = True
         self._vgpu_how_it_ended = "its start did not come to an end"
+        self.vgpu_stopped_because = "the server was stopped"
         try:
-            await self._vgpu_claim(profile)
+            await self._vgpu_claim(self._vgpu_profile())
             self._vgpu_is_claiming = False
-            address = await maybe_future(super().start())
+            address = await asyncio.wait_for(maybe_future(super().start()), start_timeout)
             self._vgpu_how_it_ended = "the server ended by itself"
             return address
         finally:
+            self.start_timeout = start_timeout
             self._vgpu_is_starting = self._vgpu_is_claiming = False
 
     async def _vgpu_claim(self, profile: Profile) -> None:
         try:
             uid = self.vgpu_injector.uid(self)
-            granted = await self._vgpu_settings().desk.take(self._vgpu_key, uid, profile)
+            room = self._vgpu_settings().room
+            granted = await room.claim(self._vgpu_key, uid, profile, self._vgpu_groups, self._vgpu_over_quota)
             self.vgpu_claim_id = granted.claim["claim"]
             self.vgpu_injector.environment(granted.edits, {})  # refuse before anything is started
             self._vgpu_edits = granted.edits
         except VGPUError as error:
             raise self._vgpu_refusal(error) from error
+
+    async def progress(self) -> AsyncIterator[dict[str, Any]]:
+        """Say where the server stands in the queue while it waits, then what the spawner says."""
+        shown = ""
+        while (position := self._vgpu_settings().room.position(self._vgpu_key)) is not None:
+            if (message := sentence(position)) != shown:
+                shown = message
+                cancel = escape(f"{self.hub.base_url}vgpu/queue?{urlencode({'server': self.name})}")
+                html = f'{escape(message)} · <a href="{cancel}">give up this place</a>'
+                yield {"progress": 5, "message": message, "html_message": html}
+            await asyncio.sleep(_PROGRESS_SECONDS)
+        async for event in super().progress():
+            yield event
 
     def get_env(self) -> dict[str, str]:
         """Return the server's environment, with the claim's edits while one is held."""
@@ -167,7 +215,7 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
             await maybe_future(super().stop(now=now))
         finally:
             self._vgpu_is_stopping = False
-        await self._vgpu_give_back(claim_id, "the server was stopped")
+        await self._vgpu_give_back(claim_id, self.vgpu_stopped_because)
 
     async def run_post_stop_hook(self) -> None:
         """Run the admin's hook, after the slice has been released whatever happened before."""

@@ -13,9 +13,12 @@ from typing import Any, NoReturn
 
 from jupyterhub import orm
 from jupyterhub.app import JupyterHub
+from jupyterhub.utils import url_path_join
 from tornado.ioloop import PeriodicCallback
 
 from jupyter_vgpu.errors import BadValueError, VGPUError
+from jupyter_vgpu.hub import pages
+from jupyter_vgpu.hub.overdue import stop_overdue
 from jupyter_vgpu.hub.reconciliation import ServerKey
 from jupyter_vgpu.hub.settings import VGPUHub
 
@@ -53,7 +56,17 @@ def _start(mixin: type) -> None:
         settings = VGPUHub.start(app)
     except VGPUError as error:
         give_up(error)
+    _add_pages(app)
     _reconcile_for_ever(app, settings)
+
+
+def _add_pages(app: Any) -> None:
+    """Add our pages to the hub's, whether it has made its list of pages already or not."""
+    if getattr(app, "tornado_application", None) is None:
+        app.extra_handlers = [*app.extra_handlers, *pages.HANDLERS]
+    else:
+        handlers = [(url_path_join(app.hub_prefix, path), handler) for path, handler in pages.HANDLERS]
+        app.tornado_application.add_handlers(".*", handlers)
 
 
 def _refuse_other_spawner(app: Any) -> None:
@@ -79,6 +92,7 @@ def give_up(error: VGPUError) -> NoReturn:
 def _reconcile_for_ever(app: Any, settings: VGPUHub) -> None:
     async def reconcile() -> None:
         await settings.desk.reconcile(lambda: servers_of(app))
+        await stop_overdue(app, settings)
 
     async def reconcile_soon() -> None:
         # An agent that starts together with the hub needs a moment.
@@ -89,7 +103,8 @@ def _reconcile_for_ever(app: Any, settings: VGPUHub) -> None:
 
     periodic = PeriodicCallback(reconcile, settings.reconcile_interval_seconds * 1000)
     periodic.start()
-    _running.extend((periodic, asyncio.ensure_future(reconcile_soon())))
+    tidying = asyncio.ensure_future(settings.room.forget_the_lost())
+    _running.extend((periodic, asyncio.ensure_future(reconcile_soon()), tidying))
 
 
 def servers_of(app: Any) -> dict[ServerKey, str | None]:

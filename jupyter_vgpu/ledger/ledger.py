@@ -159,7 +159,16 @@ class Ledger:
             row.state, row.bound_at = "bound", _now()
             session.add(_event(row, "bound", claim_id))
 
-    def adopt(self, user: str, server: str, tenant: str, profile: str, node: str, claim_id: str) -> None:
+    def adopt(
+        self,
+        user: str,
+        server: str,
+        tenant: str,
+        profile: str,
+        node: str,
+        claim_id: str,
+        devices: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         """Note a claim that the agent and the hub know and the ledger does not; nothing when it does."""
         with self._session() as session:
             if session.scalar(select(ClaimRow).where(ClaimRow.claim_id == claim_id)) is not None:
@@ -173,6 +182,7 @@ class Ledger:
                 profile=profile,
                 node=node,
                 claim_id=claim_id,
+                devices=[dict(device) for device in devices],
                 state="bound",
                 requested_at=now,
                 bound_at=now,

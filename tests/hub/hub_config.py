@@ -4,6 +4,7 @@ Users called slow…, late…, broken… and quick… have servers like that; al
 """
 
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path
@@ -34,7 +35,7 @@ c.JupyterHub.services = [{"name": "test", "api_token": os.environ["HUB_TEST_TOKE
 c.JupyterHub.load_roles = [
     {
         "name": "test",
-        "scopes": ["admin:users", "admin:servers", "access:servers", "admin:server_state"],
+        "scopes": ["admin:users", "admin:groups", "tokens", "admin:servers", "access:servers", "admin:server_state"],
         "services": ["test"],
     }
 ]
@@ -93,6 +94,8 @@ c.Spawner.pre_spawn_hook = before
 c.Spawner.post_stop_hook = after
 c.LocalProcessSpawner.interrupt_timeout = 5
 c.VGPUHub.reconcile_interval_seconds = 1.0
+for name, value in json.loads(os.environ.get("HUB_TEST_SETTINGS", "{}")).items():
+    c.VGPUHub[name] = value
 
 if os.environ.get("HUB_TEST_OWN_FORM"):
     c.Spawner.options_form = '<label>Image <input name="image" value="lab"></label>'
@@ -109,5 +112,10 @@ if os.environ.get("HUB_TEST_OWN_FORM"):
 setup(
     c,
     agent=os.environ["HUB_TEST_AGENT"],
-    profiles={"1/4 GPU": {"share": "1/4"}, "1/2 GPU": {"share": "1/2"}, "whole GPU": {"backend": "whole"}},
+    profiles={
+        "1/4 GPU": {"share": "1/4"},
+        "1/2 GPU": {"share": "1/2"},
+        "whole GPU": {"backend": "whole"},
+        **({"two GPUs": {"backend": "whole", "devices": 2}} if "HUB_TEST_SETTINGS" in os.environ else {}),
+    },
 )

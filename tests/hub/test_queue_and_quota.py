@@ -1,0 +1,258 @@
+"""A real hub whose GPU is full: who waits, who may, and who gets in."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from html import unescape
+from typing import Any
+
+import httpx
+import pytest
+
+QUARTER = {"vgpu_profile": "1/4 GPU"}
+
+
+@pytest.fixture(scope="module")
+def own_hub(agent_of_the_run: Any) -> Iterator[Any]:
+    settings = {
+        "queue_timeout_seconds": 60.0,
+        "queue_length": 3,
+        "group_overrides": {
+            "01": {"groups": ["staff"], "profiles": {"1/8 GPU": {"share": "1/8", "priority": "high"}}},
+            "02": {"groups": ["hurry"], "profiles": {"short": {"share": "1/4", "max_hours": 0.002}}},
+        },
+        "quotas": {
+            "everyone": {"slices": 1},
+            "groups": {"course": {"slices": 1}},
+            "users": {"quick-spent": {"gpu_hours": 0}, "quick-many": {}},
+        },
+    }
+    hub = agent_of_the_run.hub(HUB_TEST_SETTINGS=json.dumps(settings))
+    try:
+        hub.start()
+        yield hub
+    finally:
+        hub.stop()
+        shutil.rmtree(hub.folder)
+
+
+@pytest.fixture
+def busy(own_hub: Any, agent: Any) -> Iterator[Any]:
+    """The hub with its four quarters taken by one user who may; free again after the test."""
+    for server in ("a", "b", "c", "d"):
+        own_hub.spawn("quick-many", server=server)
+    yield own_hub
+    own_hub.revive()
+    own_hub.stop_all()
+    own_hub.wait_until(lambda: not agent.claims(), "all claims are released", seconds=10)
+
+
+@pytest.fixture
+def idle(own_hub: Any, agent: Any) -> Iterator[Any]:
+    yield own_hub
+    own_hub.stop_all()
+    own_hub.wait_until(lambda: not agent.claims(), "all claims are released", seconds=10)
+
+
+def wait_in_line(hub: Any, users: list[str]) -> None:
+    waiting = lambda: [place.user for place in hub.ledger().places()]  # noqa: E731
+    hub.wait_until(lambda: waiting() == users, f"{users} wait", seconds=20)
+
+
+def test_the_fifth_waits_and_gets_in_when_one_stops_without_asking_again(busy: Any, agent: Any) -> None:
+    with ThreadPoolExecutor(1) as person:
+        asked = person.submit(busy.ask, "quick-fifth", QUARTER)
+        wait_in_line(busy, ["quick-fifth"])
+        assert "quick-fifth" not in agent.tenants()
+
+        busy.stop_server("quick-many", "b")
+
+        assert asked.result().status_code in (201, 202)
+    busy.wait_ready("quick-fifth")
+    assert agent.tenants() == ["quick-fifth", "quick-many/a", "quick-many/c", "quick-many/d"]
+    assert busy.ledger().places() == []
+
+
+def test_two_who_wait_are_served_in_the_order_they_came(busy: Any, agent: Any) -> None:
+    with ThreadPoolExecutor(2) as people:
+        people.submit(busy.ask, "quick-one", QUARTER)
+        wait_in_line(busy, ["quick-one"])
+        people.submit(busy.ask, "quick-two", QUARTER)
+        wait_in_line(busy, ["quick-one", "quick-two"])
+
+        busy.stop_server("quick-many", "a")
+        busy.wait_ready("quick-one")
+        assert "quick-two" not in agent.tenants()
+        busy.stop_server("quick-many", "b")
+        busy.wait_ready("quick-two")
+
+
+def test_the_progress_page_says_the_position_and_the_place_can_be_given_up(busy: Any) -> None:
+    with busy.browser("quick-waiter") as browser, ThreadPoolExecutor(1) as person:
+        page = browser.get("/hub/spawn")
+        assert "None of 4 free now: all is taken. You can wait for one." in unescape(page.text)
+        submitted = person.submit(busy.submit, browser, QUARTER)
+        wait_in_line(busy, ["quick-waiter"])
+        page = submitted.result()
+
+        events = busy.api.stream("GET", "/users/quick-waiter/server/progress")
+        with events as stream:
+            said = next(line for line in stream.iter_lines() if "number 1 of 1" in line)
+        assert "give up this place" in json.loads(said.removeprefix("data: "))["html_message"]
+
+        queue = browser.get("/hub/vgpu/queue")
+        assert "number 1 of 1 in the queue" in queue.text
+        token = re.search(r'name="_xsrf" value="([^"]+)"', queue.text)
+        assert token
+        assert browser.post("/hub/vgpu/queue").status_code == 403  # another site's form
+        done = browser.post("/hub/vgpu/queue", data={"_xsrf": unescape(token[1]), "server": ""})
+        assert "Your place was given up." in done.text
+    wait_in_line(busy, [])
+    busy.wait_until(lambda: not busy.servers("quick-waiter"), "the start ends", seconds=20)
+
+
+def test_nobody_sees_or_cancels_anothers_wait(busy: Any) -> None:
+    with ThreadPoolExecutor(1) as person:
+        person.submit(busy.ask, "quick-waiter", QUARTER)
+        wait_in_line(busy, ["quick-waiter"])
+        with busy.browser("mallory") as browser:
+            assert "does not wait for a GPU" in browser.get("/hub/vgpu/queue", params={"server": ""}).text
+            hostile = browser.get("/hub/vgpu/queue", params={"server": "<script>alert(1)</script>"}).text
+            assert "<script>alert" not in hostile
+        assert httpx.get(f"{busy.url}/hub/vgpu/queue").status_code == 302
+        busy.stop_server("quick-many", "a")
+        busy.wait_ready("quick-waiter")
+
+
+def test_a_full_queue_refuses_at_once(busy: Any) -> None:
+    users = ["quick-1", "quick-2", "quick-3"]
+    with ThreadPoolExecutor(3) as people:
+        for number, user in enumerate(users):
+            people.submit(busy.ask, user, QUARTER)
+            wait_in_line(busy, users[: number + 1])
+
+        refused = busy.ask("quick-4", QUARTER)
+
+        assert refused.status_code == 409
+        assert "3 servers wait for a GPU already" in refused.json()["message"]
+        for server in ("a", "b", "c"):
+            busy.stop_server("quick-many", server)
+        for user in users:
+            busy.wait_ready(user)
+
+
+def test_a_place_outlives_a_crash_of_the_hub(busy: Any, agent: Any) -> None:
+    with ThreadPoolExecutor(3) as people:
+        people.submit(busy.ask, "quick-first", QUARTER)
+        wait_in_line(busy, ["quick-first"])
+        busy.kill()
+        busy.start()
+
+        people.submit(busy.ask, "quick-late", QUARTER)
+        wait_in_line(busy, ["quick-first", "quick-late"])
+        people.submit(busy.ask, "quick-first", QUARTER)
+        asked_again = threading.Event()
+        asked_again.wait(2)
+        busy.stop_server("quick-many", "a")
+        busy.wait_ready("quick-first")
+        assert "quick-late" not in agent.tenants()
+        busy.stop_server("quick-many", "b")
+        busy.wait_ready("quick-late")
+
+
+def test_a_quota_refuses_with_limit_and_use_and_does_not_count_as_a_failure(idle: Any, agent: Any) -> None:
+    idle.spawn("quick-modest")
+    before = idle.failures()
+
+    refused = idle.ask("quick-modest", QUARTER, server="second")
+
+    assert refused.status_code == 403
+    assert "your quota is 1 slice at once, and 1 is held now: stop a server" in refused.json()["message"]
+    assert idle.failures() == before
+    assert agent.tenants() == ["quick-modest"]
+    with idle.browser("quick-modest") as browser:
+        page = unescape(browser.get("/hub/spawn/quick-modest/second").text)
+        assert "Your quota, used: 1 of 1 slices." in page
+        assert "Not for you now: your quota is 1 slice at once" in page
+
+
+def test_two_starts_at_once_do_not_share_the_last_of_a_quota(idle: Any, agent: Any) -> None:
+    with ThreadPoolExecutor(4) as people:
+        answers = list(people.map(lambda n: idle.ask("quick-modest", QUARTER, server=f"s{n}").status_code, range(4)))
+
+    assert answers.count(403) == 3
+    assert len(agent.claims()) == 1
+
+
+def test_a_group_has_its_quota_together_and_an_administrator_may_lift_it_once(idle: Any, agent: Any) -> None:
+    for user in ("quick-ann", "quick-ben"):
+        idle.api.post(f"/users/{user}")
+    idle.api.post("/groups/course")
+    idle.api.post("/groups/course/users", json={"users": ["quick-ann", "quick-ben"]})
+    idle.spawn("quick-ann")
+
+    refused = idle.ask("quick-ben", QUARTER)
+    assert refused.status_code == 403
+    assert "group course's quota is 1 slice at once" in refused.json()["message"]
+
+    lifted = idle.ask("quick-ben", {**QUARTER, "vgpu_over_quota": True})
+    assert lifted.status_code in (201, 202), lifted.text
+    idle.wait_ready("quick-ben")
+    idle.stop_server("quick-ben")
+    again = idle.ask("quick-ben")  # the options of last time, without the lifting
+    assert again.status_code == 403
+
+
+def test_a_user_may_not_lift_their_own_quota(idle: Any, agent: Any) -> None:
+    idle.api.post("/users/quick-spent")
+    token = idle.api.post("/users/quick-spent/tokens").json()["token"]
+
+    answer = httpx.post(
+        f"{idle.url}/hub/api/users/quick-spent/server",
+        json={**QUARTER, "vgpu_over_quota": True},
+        headers={"Authorization": f"token {token}"},
+        timeout=60,
+    )
+
+    assert answer.status_code == 403
+    assert "vgpu_over_quota: only who may start everyone's servers" in answer.json()["message"]
+    assert agent.claims() == []
+    assert "0 GPU-hours in 7 days" in idle.ask("quick-spent", QUARTER).json()["message"]
+
+
+def test_a_profile_of_a_group_is_offered_to_its_members_only(idle: Any) -> None:
+    idle.api.post("/users/quick-prof")
+    idle.api.post("/groups/staff")
+    idle.api.post("/groups/staff/users", json={"users": ["quick-prof"]})
+
+    assert idle.ask("quick-other", {"vgpu_profile": "1/8 GPU"}).status_code == 400
+    idle.spawn("quick-prof", "1/8 GPU")
+
+
+def test_what_would_never_fit_is_refused_and_not_waited_for(busy: Any) -> None:
+    answer = busy.ask("quick-dreamer", {"vgpu_profile": "two GPUs"})
+
+    assert answer.status_code == 409
+    assert "does not fit, however long you wait: it needs 2 GPUs, this node has 1" in answer.json()["message"]
+
+
+def test_a_server_is_warned_of_and_then_stopped_when_its_hours_are_over(idle: Any, agent: Any) -> None:
+    idle.api.post("/users/quick-hasty")
+    idle.api.post("/groups/hurry")
+    idle.api.post("/groups/hurry/users", json={"users": ["quick-hasty"]})
+    idle.spawn("quick-hasty", "short")
+
+    idle.wait_until(lambda: not agent.claims(), "the slice is released", seconds=20)
+
+    entry = idle.ledger().history("quick-hasty")[-1]
+    assert entry.ended_because == "its 0.002 hours (max_hours) were over"
+    assert entry.released_at - entry.bound_at >= timedelta(seconds=7)
+    kinds = [kind for _, kind, _ in idle.ledger().events(entry.entry_id)]
+    assert kinds == ["requested", "bound", "max-hours-warning", "released"]
+    assert not idle.is_ready("quick-hasty")
