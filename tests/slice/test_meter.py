@@ -67,9 +67,12 @@ def test_alone_gpu_time_is_what_was_launched(claim: Callable[..., Any], launch_u
 def test_beside_a_neighbour_each_is_charged_its_own_time_only(claim: Callable[..., Any], launch_us: int) -> None:
     rows = run_together([claim(2 << 30, tenant="alice"), claim(2 << 30, tenant="bob")], launch_us, 2.0)
 
+    # Were the neighbour's turns charged, it would be 2.2 times as much. Launches longer than a turn are
+    # judged by pulses, which a busy machine delays; the wait is what is left of the wall time.
+    tolerance = 0.25 if launch_us < 2000 else 0.6
     for known, metered, wall, waited in rows:
-        assert metered == pytest.approx(known, rel=0.15)
-        assert metered + waited == pytest.approx(wall, rel=0.15)
+        assert metered == pytest.approx(known, rel=tolerance)
+        assert metered + waited == pytest.approx(wall, rel=tolerance)
 
 
 def test_a_tenant_that_launches_nothing_is_charged_nothing(claim: Callable[..., Any]) -> None:
