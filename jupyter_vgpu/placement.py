@@ -6,8 +6,9 @@ decision back. Nothing here reads NVML, the clock or the configuration.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from jupyter_vgpu.errors import BadValueError, NoCapacityError
 from jupyter_vgpu.model import Device, Grant, Profile
@@ -24,6 +25,8 @@ class Room:
         total_bytes: Memory of the device.
         free_bytes: Memory not promised; negative where the device shrank under its claims.
         free_share_ppm: Share not promised, in parts per million.
+        is_usable: Whether new claims may come here: it is healthy and not drained.
+        isolation: Isolation groups of the claims that are here; `""` is the group of all who have none.
     """
 
     uuid: str
@@ -31,6 +34,8 @@ class Room:
     total_bytes: int
     free_bytes: int
     free_share_ppm: int
+    is_usable: bool = True
+    isolation: frozenset[str] = frozenset()
 
     @property
     def is_empty(self) -> bool:
@@ -77,9 +82,17 @@ def grant_on(room: Room, profile: Profile) -> Grant:
     return Grant(room.uuid, memory_bytes, share_ppm, profile.ceiling_ppm)
 
 
-def fits(room: Room, profile: Profile) -> bool:
-    """Return whether one device's part of `profile` fits into `room`."""
+def fits(room: Room, profile: Profile, isolation: str | None = None) -> bool:
+    """Return whether one device's part of `profile` fits into `room`.
+
+    Args:
+        room: The device.
+        profile: What is asked for.
+        isolation: Group that shares a device with nobody else; `""` = those who have none; `None` = it does not matter.
+    """
     grant = grant_on(room, profile)
+    if not room.is_usable or (isolation is not None and room.isolation - {isolation}):
+        return False
     if profile.backend == "whole" and not room.is_empty:
         return False
     return grant.memory_bytes <= room.free_bytes and grant.share_ppm <= room.free_share_ppm
@@ -90,7 +103,13 @@ def _fullness(room: Room) -> tuple[float, str]:
     return room.free_bytes / room.total_bytes + room.free_share_ppm / PPM, room.uuid
 
 
-def best_fit(rooms: Sequence[Room], profile: Profile) -> tuple[Grant, ...]:
+def best_fit(
+    rooms: Sequence[Room],
+    profile: Profile,
+    isolation: str | None = None,
+    spread: bool = False,
+    distances: Mapping[tuple[str, str], int] | None = None,
+) -> tuple[Grant, ...]:
     """Return a grant on each of the fullest devices that still hold the slice.
 
     Packing tightly keeps whole devices free for the largest profile.
@@ -98,24 +117,49 @@ def best_fit(rooms: Sequence[Room], profile: Profile) -> tuple[Grant, ...]:
     Args:
         rooms: Free room per device, any order.
         profile: What is asked for, on `profile.devices` different devices.
+        isolation: As for `fits`.
+        spread: Take the emptiest devices instead: less company for each, and no room for whole ones.
+        distances: For several devices: how far two of them (UUIDs, either way round) are from each other, larger =
+            slower; those nearest together are taken, before how full they are counts. Pairs not named are 0 apart.
 
     Returns:
-        One grant per device, fullest device first; ties go to the lowest UUID, so that the answer does not
-        depend on NVML's enumeration order.
+        One grant per device, fullest (or emptiest) device first; ties go to the lowest UUID, so that the answer does
+        not depend on NVML's enumeration order.
 
     Raises:
         NoCapacityError: Too few devices have room. The message names the largest slice that would fit.
         BadValueError: The profile means nothing on these devices.
     """
-    chosen = sorted((room for room in rooms if fits(room, profile)), key=_fullness)[: profile.devices]
-    if len(chosen) < profile.devices:
-        raise NoCapacityError(_refusal(rooms, profile, len(chosen)))
+    able = sorted((room for room in rooms if fits(room, profile, isolation)), key=_emptiness if spread else _fullness)
+    if len(able) < profile.devices:
+        raise NoCapacityError(_refusal(rooms, profile, len(able)))
+    chosen = able[: profile.devices]
+    if distances and profile.devices > 1:
+        chosen = list(_nearest(able, profile.devices, distances))
     return tuple(grant_on(room, profile) for room in chosen)
+
+
+def _emptiness(room: Room) -> tuple[float, str]:
+    """Return the sort key of spreading: most free first; ties by UUID."""
+    return -_fullness(room)[0], room.uuid
+
+
+def _nearest(able: Sequence[Room], size: int, distances: Mapping[tuple[str, str], int]) -> tuple[Room, ...]:
+    """Return the `size` of `able` that are least far apart in sum; of several such, the first in the order given.
+
+    Every choice is looked at: of 16 devices, the most a claim can span, there are at most 12,870.
+    """
+
+    def apart(chosen: Sequence[Room]) -> int:
+        pairs = ((one.uuid, other.uuid) for one, other in combinations(chosen, 2))
+        return sum(distances.get(pair, distances.get(pair[::-1], 0)) for pair in pairs)
+
+    return min(combinations(able, size), key=apart)
 
 
 def largest_room(rooms: Sequence[Room]) -> Room | None:
     """Return the device with the largest free slice, `None` when nothing at all is free."""
-    free = [room for room in rooms if room.free_bytes >= MIB and room.free_share_ppm > 0]
+    free = [room for room in rooms if room.is_usable and room.free_bytes >= MIB and room.free_share_ppm > 0]
     if not free:
         return None
     return min(free, key=lambda room: (-min(room.free_bytes / room.total_bytes, room.free_share_ppm / PPM), room.uuid))
