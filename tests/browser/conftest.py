@@ -93,14 +93,16 @@ def start_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...
     folder = tmp_path_factory.mktemp("lab")
     with python_runner(folder) as run:
 
-        def start(cells: list[str], in_slice: bool = True, application: str = "jupyterlab") -> str:
+        def start(
+            cells: list[str], in_slice: bool = True, application: str = "jupyterlab", python: str = sys.executable
+        ) -> str:
             port = find_port()
             work = folder / f"work-{port}"
             work.mkdir()
             (work / "try.ipynb").write_text(notebook(cells))
             slice_of = ("-m", "jupyter_vgpu.cli", "run", "--simulate", "a100-80", "--share", "1/4", "--")
             log = run(
-                *((*slice_of, sys.executable) if in_slice else ()),
+                *((*slice_of, python) if in_slice else ()),
                 *("-m", application, "--no-browser", "--allow-root", "--port", str(port)),
                 *("--ServerApp.port_retries=0", "--ServerApp.base_url=/a/b/", "--IdentityProvider.token=secret"),
                 f"--ServerApp.root_dir={work}",
