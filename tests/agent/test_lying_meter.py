@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 Start = Callable[..., Any]
-SPIN_SECONDS = 3
-LONG_SPIN_SECONDS = 15  # half of one of two is not far from what is believed: a busy machine may need some looks more
+SPIN_SECONDS = 15  # half of one of two is not far from what is believed: a busy machine may need some looks more
 
 
 def meter_events(agent: Any) -> list[Any]:
@@ -32,9 +31,9 @@ def flagged_after(agent: Any, granted: Any, seconds: float) -> float:
 def test_a_page_that_says_too_little_is_flagged_within_two_seconds(
     own_agent: Any, device_user: Start, said: str
 ) -> None:
-    """The shortest of up to three, as the machine may be busy with something else."""
+    """The shortest of up to five, as the machine may be busy with something else."""
     waits: list[float] = []
-    while not waits or (min(waits) > 2 and len(waits) < 3):
+    while not waits or (min(waits) > 2 and len(waits) < 5):
         granted = own_agent.claim()
         liar = device_user(granted)
         liar.tell(f"spin 500 {SPIN_SECONDS} 0.9 {said}")
@@ -53,10 +52,10 @@ def test_it_is_the_liar_who_is_flagged_and_not_its_neighbour(own_agent: Any, dev
     mine, theirs = agent.claim("liar"), agent.claim("neighbour")
     liar, neighbour = device_user(mine), device_user(theirs)
 
-    neighbour.tell(f"spin 500 {LONG_SPIN_SECONDS}")
-    liar.tell(f"spin 500 {LONG_SPIN_SECONDS} 1 {said}")
+    neighbour.tell(f"spin 500 {SPIN_SECONDS}")
+    liar.tell(f"spin 500 {SPIN_SECONDS} 1 {said}")
 
-    assert flagged_after(agent, mine, LONG_SPIN_SECONDS) > 0
+    assert flagged_after(agent, mine, SPIN_SECONDS) > 0
     assert {event["claim"] for event in meter_events(agent)} == {mine.claim["claim"]}
 
 
