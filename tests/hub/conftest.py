@@ -62,9 +62,10 @@ def end(process: subprocess.Popen[bytes], seconds: float = 30.0) -> None:
 
 
 class Agent:
-    """A node agent on a simulated A100 with 80 GiB."""
+    """A node agent on simulated boards: one A100 with 80 GiB unless said otherwise."""
 
-    def __init__(self) -> None:
+    def __init__(self, boards: str = "a100-80") -> None:
+        self.boards = boards
         self.folder = Path(tempfile.mkdtemp(prefix="agent-"))
         self.runtime_dir = self.folder / "run"
         self.client = HubClient(self.runtime_dir)
@@ -72,7 +73,7 @@ class Agent:
 
     def start(self) -> None:
         with (self.folder / "log").open("ab") as log:
-            command = [*(sys.executable, "-m", "jupyter_vgpu.cli"), "agent", "--simulate", "a100-80"]
+            command = [*(sys.executable, "-m", "jupyter_vgpu.cli"), "agent", "--simulate", self.boards]
             self.process = subprocess.Popen(
                 [*command, "--runtime-dir", str(self.runtime_dir)], stdout=log, stderr=log, stdin=subprocess.DEVNULL
             )

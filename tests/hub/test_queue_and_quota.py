@@ -25,7 +25,7 @@ def own_hub(agent_of_the_run: Any) -> Iterator[Any]:
         "queue_length": 3,
         "group_overrides": {
             "01": {"groups": ["staff"], "profiles": {"1/8 GPU": {"share": "1/8", "priority": "high"}}},
-            "02": {"groups": ["hurry"], "profiles": {"short": {"share": "1/4", "max_hours": 0.002}}},
+            "02": {"groups": ["hurry"], "profiles": {"short": {"share": "1/4", "max_hours": 0.004}}},
         },
         "quotas": {
             "everyone": {"slices": 1},
@@ -246,13 +246,13 @@ def test_a_server_is_warned_of_and_then_stopped_when_its_hours_are_over(idle: An
     idle.api.post("/users/quick-hasty")
     idle.api.post("/groups/hurry")
     idle.api.post("/groups/hurry/users", json={"users": ["quick-hasty"]})
-    idle.spawn("quick-hasty", "short")
+    assert idle.ask("quick-hasty", {"vgpu_profile": "short"}).status_code in (201, 202)
 
-    idle.wait_until(lambda: not agent.claims(), "the slice is released", seconds=20)
+    idle.wait_until(lambda: not agent.claims(), "the slice is released", seconds=60)
 
     entry = idle.ledger().history("quick-hasty")[-1]
-    assert entry.ended_because == "its 0.002 hours (max_hours) were over"
-    assert entry.released_at - entry.bound_at >= timedelta(seconds=7)
+    assert entry.ended_because == "its 0.004 hours (max_hours) were over"
+    assert entry.released_at - entry.bound_at >= timedelta(seconds=14)
     kinds = [kind for _, kind, _ in idle.ledger().events(entry.entry_id)]
     assert kinds == ["requested", "bound", "max-hours-warning", "released"]
     assert not idle.is_ready("quick-hasty")
