@@ -58,14 +58,15 @@ static uint32_t sm_share(CUdevice device)
 }
 
 // pre: sim_lock held
-static CUresult make(CUdevice device, unsigned int flags, unsigned int api_version, CUcontext *made)
+static CUresult make(CUdevice device, unsigned int flags, unsigned int api_version, uint64_t cost_bytes,
+                     CUcontext *made)
 {
   CUcontext context = calloc(1, sizeof *context);
   if (context == NULL) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  context->charged_bytes = sim_board(device)->context_bytes;
-  if (!sim_charge(device, context->charged_bytes)) {
+  context->charged_bytes = cost_bytes;
+  if (cost_bytes > 0 && !sim_charge(device, cost_bytes)) {
     free(context);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -100,7 +101,9 @@ static void unmake(CUcontext context)
 {
   while (context->ranges != NULL) {
     sim_range_t *range = context->ranges;
-    if (range->kind == SIM_RANGE_HOST || range->kind == SIM_RANGE_MANAGED || range->kind == SIM_RANGE_REGISTERED) {
+    if (range->kind == SIM_RANGE_IMPORTED) {
+      sim_imported_give(range);
+    } else if (range->kind == SIM_RANGE_HOST || range->kind == SIM_RANGE_MANAGED || range->kind == SIM_RANGE_REGISTERED) {
       sim_host_give(range);
     } else {
       sim_heap_give(range);
@@ -132,7 +135,7 @@ static CUresult create(CUcontext *out, unsigned int flags, CUdevice device, unsi
     return CUDA_ERROR_INVALID_VALUE;
   }
   pthread_mutex_lock(&sim_lock);
-  result = make(device, flags, api_version, out);
+  result = make(device, flags, api_version, sim_board(device)->context_bytes, out);
   pthread_mutex_unlock(&sim_lock);
   return result == CUDA_SUCCESS ? push(*out) : result;
 }
@@ -218,7 +221,7 @@ CUresult sim_context_primary(CUdevice device, CUcontext *out)
   if (sim_context_is_alive(*place)) {
     (*place)->references++;
   } else {
-    result = make(device, contexts.primary_flags[device], 3020, place);
+    result = make(device, contexts.primary_flags[device], 3020, sim_board(device)->context_bytes, place);
     if (result == CUDA_SUCCESS) {
       (*place)->is_primary = true;
     } else {
@@ -228,6 +231,27 @@ CUresult sim_context_primary(CUdevice device, CUcontext *out)
   *out = *place;
   pthread_mutex_unlock(&sim_lock);
   return result;
+}
+
+CUresult sim_context_green(CUdevice device, uint32_t sm_count, CUcontext *context)
+{
+  pthread_mutex_lock(&sim_lock);
+  const CUresult result = make(device, 0, 3020, 0, context);
+  if (result == CUDA_SUCCESS) {
+    (*context)->sm_count = sm_count < (*context)->sm_count ? sm_count : (*context)->sm_count;
+  }
+  pthread_mutex_unlock(&sim_lock);
+  return result;
+}
+
+void sim_context_green_destroy(CUcontext context)
+{
+  if (sim_thread.depth > 0 && sim_thread.stack[sim_thread.depth - 1] == context) {
+    sim_thread.depth--;
+  }
+  pthread_mutex_lock(&sim_lock);
+  unmake(context);
+  pthread_mutex_unlock(&sim_lock);
 }
 
 SIM_API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)

@@ -30,11 +30,17 @@ typedef struct sim_end_s {
   size_t pitch, height;
 } sim_end_t;
 
-static bool end_of(CUmemorytype kind, const void *host, CUdeviceptr device, size_t pitch, size_t height,
+static bool end_of(CUmemorytype kind, const void *host, CUdeviceptr device, CUarray array, size_t pitch, size_t height,
                    const size_t offset[3], const size_t extent[3], sim_end_t *end)
 {
+  if (kind == CU_MEMORYTYPE_ARRAY) {
+    if (!sim_array_memory(array, &device, &pitch, &height)) {
+      return false;
+    }
+    kind = CU_MEMORYTYPE_DEVICE;
+  }
   if (kind != CU_MEMORYTYPE_HOST && kind != CU_MEMORYTYPE_DEVICE && kind != CU_MEMORYTYPE_UNIFIED) {
-    return false;  // arrays are not simulated
+    return false;
   }
   const bool is_host = kind == CU_MEMORYTYPE_HOST;
   end->pitch = pitch != 0 ? pitch : offset[0] + extent[0];
@@ -59,9 +65,9 @@ CUresult sim_copy_run(const CUDA_MEMCPY3D *copy)
   if (extent[0] == 0 || extent[1] == 0 || extent[2] == 0) {
     return CUDA_SUCCESS;
   }
-  if (!end_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcPitch, copy->srcHeight, from, extent,
+  if (!end_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcArray, copy->srcPitch, copy->srcHeight, from, extent,
               &source) ||
-      !end_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstPitch, copy->dstHeight, to, extent,
+      !end_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstArray, copy->dstPitch, copy->dstHeight, to, extent,
               &target)) {
     return CUDA_ERROR_INVALID_VALUE;
   }

@@ -81,6 +81,8 @@ typedef enum cudaError_enum {
   CUDA_ERROR_CAPTURED_EVENT = 907,
   CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908,
   CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE = 910,
+  CUDA_ERROR_INVALID_RESOURCE_TYPE = 914,
+  CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION = 915,
   CUDA_ERROR_UNKNOWN = 999
 } CUresult;
 
@@ -158,6 +160,47 @@ typedef struct CUDA_MEMCPY3D_st {
   size_t       dstPitch, dstHeight;
   size_t       WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
+
+typedef struct CUmipmappedArray_st *CUmipmappedArray;
+typedef enum CUarray_format_enum { CU_AD_FORMAT_UNSIGNED_INT8 = 1 } CUarray_format;
+typedef struct CUDA_ARRAY_DESCRIPTOR_st {
+  size_t         Width, Height;
+  CUarray_format Format;
+  unsigned int   NumChannels;
+} CUDA_ARRAY_DESCRIPTOR;
+typedef struct CUDA_ARRAY3D_DESCRIPTOR_st {
+  size_t         Width, Height, Depth;
+  CUarray_format Format;
+  unsigned int   NumChannels, Flags;
+} CUDA_ARRAY3D_DESCRIPTOR;
+
+typedef struct CUipcMemHandle_st {
+  char reserved[64];
+} CUipcMemHandle;
+
+typedef struct CUgreenCtx_st        *CUgreenCtx;
+typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
+typedef enum { CU_DEV_RESOURCE_TYPE_INVALID = 0, CU_DEV_RESOURCE_TYPE_SM = 1 } CUdevResourceType;
+typedef struct CUdevSmResource_st {
+  unsigned int smCount, minSmPartitionSize, smCoscheduledAlignment;
+} CUdevSmResource;
+typedef struct CUdevResource_st {
+  CUdevResourceType type;
+  unsigned char     padding[92];
+  union {
+    CUdevSmResource sm;
+    unsigned char   oversize[48];
+  };
+} CUdevResource;
+
+typedef enum CUmulticastGranularity_flags_enum {
+  CU_MULTICAST_GRANULARITY_MINIMUM = 0
+} CUmulticastGranularity_flags;
+typedef struct CUmulticastObjectProp_st {
+  unsigned int       numDevices;
+  size_t             size;
+  unsigned long long handleTypes, flags;
+} CUmulticastObjectProp;
 
 typedef enum CUmemLocationType_enum {
   CU_MEM_LOCATION_TYPE_INVALID = 0,

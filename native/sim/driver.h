@@ -13,6 +13,7 @@
 
 #include "cuda_abi.h"
 #include "shared.h"
+#include "timeline.h"
 
 #define SIM_KIB 1024ull
 #define SIM_MIB (1024ull * 1024ull)
@@ -122,42 +123,6 @@ CUresult sim_stream_run_host(CUstream stream, CUhostFn function, void *user_data
 // pre: sim_lock held
 void sim_streams_drop(CUcontext context);
 
-// ---- time (timeline.c). A position is a moment in a context's own time, which stands still while others have
-// their turn (turns.h).
-
-#define SIM_SM_GROUPS 32u
-
-// What a launch costs the device.
-typedef struct sim_cost_s {
-  uint64_t duration_ns;  // 0: nothing at all
-  uint64_t sm_ns;        // of which, weighted by the part of the SMs it fills
-  uint32_t sm_groups;    // 1..SIM_SM_GROUPS
-} sim_cost_t;
-
-// Queue work: the stream is busy `duration_ns` longer.
-// returns: where it starts
-uint64_t sim_submit(CUstream stream, uint64_t duration_ns);
-// The same for a launch: it takes SMs, the host's time, and a place in the stream's queue, for which it may wait.
-void sim_submit_launch(CUstream stream, const sim_cost_t *cost);
-void sim_graph_pay(CUstream stream);
-// The calling thread's clock goes on; it sleeps when that is far ahead of the real one.
-void sim_host_pay(uint64_t cost_ns);
-// Work submitted from now on starts at `position` at the earliest.
-void sim_stream_hold(CUstream stream, uint64_t position);
-void sim_stream_hold_until(CUstream stream, uint64_t moment_ns);
-// returns: where everything submitted to the stream so far is done (legacy ordering included)
-uint64_t sim_stream_position(CUstream stream);
-bool sim_stream_is_done(CUstream stream);
-void sim_stream_wait(CUstream stream);
-// returns: true when the context is past `position`; else `eta_ns` (may be NULL) is when to look again
-bool sim_position_is_reached(CUcontext context, uint64_t position, uint64_t *eta_ns);
-void sim_position_wait(CUcontext context, uint64_t position);
-void sim_lane_drop(CUcontext context);
-void sim_sleep_until(uint64_t deadline_ns);
-// Notes the moments of the context's timing events that lie in the past (event.c).
-// pre: the context's domain entered
-void sim_events_settle(CUcontext context);
-
 // ---- contexts (context.c)
 
 #define SIM_LIMITS 10
@@ -230,6 +195,10 @@ CUresult sim_current(CUcontext *context);
 bool sim_context_is_alive(CUcontext context);
 // returns: the device's primary context, made if needed, and counted once more (memory pools live on devices)
 CUresult sim_context_primary(CUdevice device, CUcontext *context);
+// A context with a part of the SMs, which costs nothing beside the primary one (green.c).
+CUresult sim_context_green(CUdevice device, uint32_t sm_count, CUcontext *context);
+void sim_context_green_destroy(CUcontext context);
+CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);
 
 // ---- address ranges (range.c): everything the process can name by address
 
@@ -242,7 +211,9 @@ typedef enum {
   SIM_RANGE_UNUSED,      // kept by a pool, not the user's
   SIM_RANGE_GRAPH,       // a graph's memory node
   SIM_RANGE_RESERVED,    // cuMemAddressReserve
-  SIM_RANGE_MAPPED       // cuMemMap, inside a reserved one
+  SIM_RANGE_MAPPED,      // cuMemMap, inside a reserved one
+  SIM_RANGE_ARRAY,       // arrays and mipmapped arrays
+  SIM_RANGE_IMPORTED     // another process's, by cuIpcOpenMemHandle
 } sim_range_kind_t;
 
 typedef struct sim_range_s {
@@ -254,7 +225,9 @@ typedef struct sim_range_s {
   CUcontext              context;    // NULL: belongs to the device
   unsigned int           flags;
   uint64_t               buffer_id;
+  uint64_t               resident_bytes;  // managed memory: charged to the device it was last moved to
   struct sim_chunk_s    *chunk;   // small allocations share one
+  int                    file;    // descriptor + 1 once it is shared with other processes
   CUmemoryPool           pool;
   struct sim_physical_s *physical;
   uint32_t               nodes;       // graph memory: allocation nodes that mean it
@@ -281,6 +254,15 @@ sim_range_t *sim_reserved_find(CUdeviceptr address);
 // returns: the range, charged to the board; NULL when the board is full
 sim_range_t *sim_heap_take(CUdevice device, size_t bytes, sim_range_kind_t kind, CUcontext context);
 void sim_heap_give(sim_range_t *range);  // removes the range
+// Lets other processes map the range: from now on it lies in a file, at `offset`.
+// pre: sim_lock held
+bool sim_heap_share(sim_range_t *range, int *fd, uint64_t *offset);
+void sim_imported_give(sim_range_t *range);  // ipc.c
+// returns: false when the handle is none of an array
+bool sim_array_memory(CUarray array, CUdeviceptr *start, size_t *pitch, size_t *height);  // array.c
+// Managed memory moves to a device, as far as that has room, or back to the host (device -1).
+// pre: sim_lock held
+void sim_managed_move(sim_range_t *range, uint64_t bytes, CUdevice device);
 // Addresses without memory behind them, aligned to `alignment` (a power of two >= 4096).
 // returns: 0 when there are none
 uintptr_t sim_heap_addresses(size_t bytes, size_t alignment, uintptr_t hint, int protection);

@@ -28,6 +28,12 @@ CUresult sim_fill_run(const CUDA_MEMSET_NODE_PARAMS *fill)
       !sim_is_reachable(fill->dst, (fill->height - 1) * fill->pitch + row_bytes)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  pthread_mutex_lock(&sim_lock);
+  sim_range_t *range = sim_range_find(fill->dst);
+  if (range != NULL && range->kind == SIM_RANGE_MANAGED) {
+    sim_managed_move(range, fill->height * row_bytes, range->device);  // the device writes there
+  }
+  pthread_mutex_unlock(&sim_lock);
   for (size_t y = 0; y < fill->height; y++) {
     fill_row((char *)(uintptr_t)fill->dst + y * fill->pitch, fill->value, fill->elementSize, fill->width);
   }

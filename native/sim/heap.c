@@ -4,9 +4,12 @@
 // chunks of its own; smaller allocations share a chunk with others of their size class, so that a hundred
 // thousand small ones cost what they hold. Freed large blocks go back to the host at once.
 
+#include <linux/memfd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "driver.h"
 
@@ -20,6 +23,7 @@ typedef struct sim_chunk_s {
   uint32_t            size_class;
   uint32_t            used;
   uint32_t            hint;  // no free place below this word of `taken`
+  int                 file;  // descriptor + 1 once it is shared with other processes
   struct sim_chunk_s *next;
   struct sim_chunk_s *previous;
   uint64_t            taken[SLOTS_MOST / 64];
@@ -137,6 +141,13 @@ static uint32_t take_place(sim_chunk_t *chunk)
   return place;
 }
 
+static void close_file(int file)
+{
+  if (file > 0) {
+    close(file - 1);
+  }
+}
+
 static void give_place(sim_chunk_t *chunk, uintptr_t address)
 {
   const uint32_t place = (uint32_t)((address - chunk->start) / ((size_t)SMALLEST_BYTES << chunk->size_class));
@@ -152,6 +163,7 @@ static void give_place(sim_chunk_t *chunk, uintptr_t address)
   if (chunk->used == 0) {
     unlink_chunk(chunk);
     munmap((void *)chunk->start, SIM_CHUNK_BYTES);
+    close_file(chunk->file);
     sim_uncharge(chunk->device, SIM_CHUNK_BYTES);
     free(chunk);
   }
@@ -207,11 +219,54 @@ void sim_heap_give(sim_range_t *range)
   const size_t    bytes = range->block_bytes;
   const CUdevice  device = range->device;
   sim_chunk_t    *chunk = range->chunk;
+  const int       file = range->file;
   sim_range_remove(range);
   if (chunk != NULL) {
     give_place(chunk, start);
     return;
   }
   munmap((void *)start, bytes);
+  close_file(file);
   sim_uncharge(device, bytes);
+}
+
+// Copies what has been written, page by page: the rest stays a hole.
+static bool fill_file(int fd, uintptr_t start, size_t bytes)
+{
+  static const char zeroes[4096];
+  bool              ok = true;
+  for (size_t at = 0; ok && at < bytes; at += sizeof zeroes) {
+    const void *page = (const void *)(start + at);
+    ok = memcmp(page, zeroes, sizeof zeroes) == 0 ||
+         pwrite(fd, page, sizeof zeroes, (off_t)at) == (ssize_t)sizeof zeroes;
+  }
+  return ok;
+}
+
+// returns: the descriptor of a file that now lies behind the addresses, plus one; 0 when that cannot be
+static int move_to_file(uintptr_t start, size_t bytes)
+{
+  const int fd = (int)syscall(SYS_memfd_create, "jupyter-vgpu-sim-ipc", MFD_CLOEXEC);
+  if (fd < 0) {
+    return 0;
+  }
+  if (ftruncate(fd, (off_t)bytes) != 0 || !fill_file(fd, start, bytes) ||
+      mmap((void *)start, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+    close(fd);
+    return 0;
+  }
+  return fd + 1;
+}
+
+bool sim_heap_share(sim_range_t *range, int *fd, uint64_t *offset)
+{
+  sim_chunk_t    *chunk = range->chunk;
+  int            *file = chunk != NULL ? &chunk->file : &range->file;
+  const uintptr_t start = chunk != NULL ? chunk->start : range->start;
+  if (*file == 0) {
+    *file = move_to_file(start, chunk != NULL ? SIM_CHUNK_BYTES : range->block_bytes);
+  }
+  *fd = *file - 1;
+  *offset = range->start - start;
+  return *file != 0;
 }

@@ -45,13 +45,37 @@ void sim_host_give(sim_range_t *range)
   const uintptr_t start = range->start;
   const size_t    bytes = range->block_bytes;
   const bool      is_ours = range->kind != SIM_RANGE_REGISTERED;
+  if (range->resident_bytes > 0) {
+    sim_uncharge(range->device, range->resident_bytes);
+  }
   sim_range_remove(range);
   if (is_ours) {
     munmap((void *)start, bytes);
   }
 }
 
-// Managed memory takes nothing of the board here: the real driver moves its pages there when they are used.
+// The real driver moves pages of managed memory to a board when they are used there, and away again when another needs
+// the room. Here they count as the board's after a prefetch or a fill; they never really move.
+void sim_managed_move(sim_range_t *range, uint64_t bytes, CUdevice device)
+{
+  const uint64_t whole = (range->bytes + SIM_CHUNK_BYTES - 1) / SIM_CHUNK_BYTES * SIM_CHUNK_BYTES;
+  const uint64_t more = (bytes + SIM_CHUNK_BYTES - 1) / SIM_CHUNK_BYTES * SIM_CHUNK_BYTES;
+  if (range->resident_bytes > 0 && device != range->device) {
+    sim_uncharge(range->device, range->resident_bytes);
+    range->resident_bytes = 0;
+  }
+  if (device < 0) {
+    return;
+  }
+  range->device = device;
+  const uint64_t left = whole - range->resident_bytes;
+  const uint64_t wanted = more < left ? more : left;
+  // More than fits is allowed: the rest stays on the host.
+  if (wanted > 0 && sim_charge(device, wanted)) {
+    range->resident_bytes += wanted;
+  }
+}
+
 SIM_API CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
 {
   if (flags != ATTACH_GLOBAL && flags != ATTACH_HOST) {
@@ -188,7 +212,7 @@ SIM_API CUresult cuMemHostGetFlags(unsigned int *flags, void *pointer)
   return result;
 }
 
-// Where pages lie makes no difference to a simulated board, so advice and prefetches are taken and forgotten.
+// Advice is taken and forgotten.
 static CUresult known_range(CUdeviceptr dptr, size_t bytes)
 {
   CUresult result = sim_ready();
@@ -218,17 +242,27 @@ SIM_API CUresult cuMemAdvise_v2(CUdeviceptr dptr, size_t bytes, CUmem_advise adv
   return known_range(dptr, bytes);
 }
 
-static CUresult prefetch(CUdeviceptr dptr, size_t bytes, CUstream handle, sim_face_t face)
+static CUresult prefetch(CUdeviceptr dptr, size_t bytes, CUdevice device, CUstream handle, sim_face_t face)
 {
-  CUstream       stream;
-  const CUresult result = sim_stream_of(handle, face, &stream);
-  return result == CUDA_SUCCESS ? known_range(dptr, bytes) : result;
+  CUstream stream;
+  CUresult result = sim_stream_of(handle, face, &stream);
+  result = result == CUDA_SUCCESS ? known_range(dptr, bytes) : result;
+  if (result != CUDA_SUCCESS || device >= sim_process.device_count) {
+    return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_DEVICE;
+  }
+  pthread_mutex_lock(&sim_lock);
+  sim_range_t *range = sim_range_find(dptr);
+  if (range != NULL && range->kind == SIM_RANGE_MANAGED) {
+    sim_managed_move(range, bytes, device);
+  }
+  pthread_mutex_unlock(&sim_lock);
+  sim_submit(stream, sim_transfer_ns(bytes));
+  return CUDA_SUCCESS;
 }
 
-SIM_TWINS(cuMemPrefetchAsync, ptsz,
-          (CUdeviceptr dptr, size_t bytes, CUdevice device __attribute__((unused)), CUstream stream),
-          prefetch(dptr, bytes, stream, face))
+SIM_TWINS(cuMemPrefetchAsync, ptsz, (CUdeviceptr dptr, size_t bytes, CUdevice device, CUstream stream),
+          prefetch(dptr, bytes, device, stream, face))
 SIM_TWINS(cuMemPrefetchAsync_v2, ptsz,
-          (CUdeviceptr dptr, size_t bytes, CUmemLocation location __attribute__((unused)),
-           unsigned int flags __attribute__((unused)), CUstream stream),
-          prefetch(dptr, bytes, stream, face))
+          (CUdeviceptr dptr, size_t bytes, CUmemLocation location, unsigned int flags __attribute__((unused)),
+           CUstream stream),
+          prefetch(dptr, bytes, location.type == CU_MEM_LOCATION_TYPE_DEVICE ? location.id : -1, stream, face))

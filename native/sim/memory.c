@@ -88,7 +88,7 @@ SIM_API CUresult cuMemFree_v2(CUdeviceptr dptr)
   } else if (range->kind == SIM_RANGE_POOL) {
     result = sim_pool_free(range);  // allowed for pool memory too, as a synchronous free
   } else {
-    result = CUDA_ERROR_INVALID_VALUE;
+    result = range->kind == SIM_RANGE_GRAPH ? sim_graph_memory_free(range) : CUDA_ERROR_INVALID_VALUE;
   }
   pthread_mutex_unlock(&sim_lock);
   return result;

@@ -12,6 +12,7 @@
 #define SIM_TWIN(name, symbol, version) SIM_SYMBOL(symbol)
 #define SIM_SYMBOL(symbol) extern char sim_address_of_##symbol[] __asm__(#symbol);
 #include "driver.def"
+#include "unsupported.def"
 #undef SIM_ENTRY
 #undef SIM_TWIN
 #undef SIM_SYMBOL
@@ -23,14 +24,28 @@ typedef struct sim_entry_s {
   void       *address;
 } sim_entry_t;
 
-// driver.def stands in the order of names, so the rows of one name are neighbours and bsearch finds one of them.
-static const sim_entry_t entries[] = {
+static sim_entry_t entries[] = {
 #define SIM_ENTRY(name, symbol, version) {#name, version, false, sim_address_of_##symbol},
 #define SIM_TWIN(name, symbol, version) {#name, version, true, sim_address_of_##symbol},
 #include "driver.def"
+#include "unsupported.def"
 #undef SIM_ENTRY
 #undef SIM_TWIN
 };
+
+static int compare_rows(const void *one, const void *other)
+{
+  const sim_entry_t *a = one;
+  const sim_entry_t *b = other;
+  const int          names = strcmp(a->name, b->name);
+  return names != 0 ? names : a->version - b->version;
+}
+
+// In the order of names the rows of one name are neighbours, and bsearch finds one of them.
+static void sort_entries(void)
+{
+  qsort(entries, sizeof entries / sizeof *entries, sizeof *entries, compare_rows);
+}
 
 static int compare_names(const void *key, const void *entry)
 {
@@ -42,6 +57,8 @@ static int compare_names(const void *key, const void *entry)
 static void look_up(const char *symbol, void **address, int version, cuuint64_t flags,
                         CUdriverProcAddressQueryResult *status)
 {
+  static pthread_once_t is_sorted = PTHREAD_ONCE_INIT;
+  pthread_once(&is_sorted, sort_entries);
   const sim_entry_t *found = bsearch(symbol, entries, sizeof entries / sizeof *entries, sizeof *entries, compare_names);
   if (found == NULL || sim_is_missing(sim_opened(), symbol)) {
     *status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;

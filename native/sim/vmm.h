@@ -17,6 +17,9 @@ typedef struct sim_physical_s {
   uint32_t                     handles;     // references by handle
   uint32_t                     mappings;
   CUmemAllocationProp          properties;
+  uint32_t                     team;  // a multicast object: devices that were added, one bit each
+  uint32_t                     team_count;
+  uint32_t                     team_size;  // and how many there are to be; 0 = plain memory
 } sim_physical_t;
 
 // pre of all: sim_lock held
@@ -24,6 +27,8 @@ typedef struct sim_physical_s {
 sim_physical_t *sim_physical_find(CUmemGenericAllocationHandle handle);
 // Frees the memory once nothing holds it.
 void sim_physical_drop(sim_physical_t *physical);
+// An object without memory of a board's (multicast.c). Takes sim_lock itself.
+CUresult sim_physical_multicast(CUmemGenericAllocationHandle *handle, size_t bytes, uint32_t team_size);
 bool sim_physical_is_location(const CUmemLocation *location);
 
 #endif

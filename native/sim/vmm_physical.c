@@ -155,6 +155,29 @@ static CUresult create(CUmemGenericAllocationHandle *handle, size_t bytes, const
   return CUDA_SUCCESS;
 }
 
+CUresult sim_physical_multicast(CUmemGenericAllocationHandle *handle, size_t bytes, uint32_t team_size)
+{
+  sim_physical_t *physical = calloc(1, sizeof *physical);
+  CUresult        result = CUDA_SUCCESS;
+  if (physical == NULL) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *physical = (sim_physical_t){.bytes = bytes, .owns_file = true, .is_imported = true, .handles = 1, .team_size = team_size};
+  pthread_mutex_lock(&sim_lock);
+  if (!place(physical)) {
+    free(physical);
+    result = CUDA_ERROR_OUT_OF_MEMORY;
+  } else if (!give_handle(physical)) {
+    physical->handles = 0;
+    sim_physical_drop(physical);
+    result = CUDA_ERROR_OUT_OF_MEMORY;
+  } else {
+    *handle = physical->handle;
+  }
+  pthread_mutex_unlock(&sim_lock);
+  return result;
+}
+
 SIM_API CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *properties,
                              unsigned long long flags)
 {

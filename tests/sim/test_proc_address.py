@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from jupyter_vgpu.native import SIMULATED_CUDA, SIMULATED_NVML
 
 SOURCES = Path(__file__).resolve().parents[2] / "native" / "sim"
@@ -29,8 +31,9 @@ SETUP = """
 """
 
 
-def rows() -> list[tuple[str, str, str, int]]:
-    found = ROW.findall((SOURCES / "driver.def").read_text())
+def rows(*files: str) -> list[tuple[str, str, str, int]]:
+    files = files or ("driver.def", "unsupported.def")
+    found = [row for file in files for row in ROW.findall((SOURCES / file).read_text())]
     return [(kind, name, symbol, int(version)) for kind, name, symbol, version in found]
 
 
@@ -43,8 +46,9 @@ def test_the_list_names_exactly_what_is_exported() -> None:
     assert {symbol for _, _, symbol, _ in rows()} == exported(SIMULATED_CUDA)
 
 
-def test_the_list_stands_in_the_order_of_names() -> None:
-    names = [name for _, name, _, _ in rows()]
+@pytest.mark.parametrize("file", ["driver.def", "unsupported.def"])
+def test_the_lists_stand_in_the_order_of_names(file: str) -> None:
+    names = [name for _, name, _, _ in rows(file)]
 
     assert names == sorted(names)
 
@@ -133,18 +137,12 @@ def test_bad_arguments_are_answered(node: Any) -> None:
     ) == [1, 1, 1, 0, 1, 0]
 
 
-def test_a_call_the_board_does_not_have_is_refused_by_the_client_library(node: Any) -> None:
-    assert (
-        node.run("""
+def test_a_call_the_board_does_not_have_says_that_it_is_not_supported(node: Any) -> None:
+    assert node.run("""
+        before = code(*cuda.cuTexObjectDestroy(0))
         start()
-        try:
-            cuda.cuMulticastGetGranularity(cuda.CUmulticastObjectProp(), cuda.CUmulticastGranularity_flags(0))
-            say("answered")
-        except RuntimeError as error:
-            say("not found" in str(error))
-    """)
-        is True
-    )
+        say([before, code(*cuda.cuTexObjectDestroy(0)), code(*cuda.cuGraphDebugDotPrint(0, b"", 0))])
+    """) == [3, 801, 801]
 
 
 def test_a_preloaded_library_does_not_get_between_the_driver_and_itself(node: Any, tmp_path: Path) -> None:

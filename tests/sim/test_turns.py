@@ -20,8 +20,10 @@ ALWAYS_BUSY = """
 TIMED = """
     start()
     first, last = ok(*cuda.cuEventCreate(0)), ok(*cuda.cuEventCreate(0))
-    def timed(name, launches=1, blocks=4):
+    def timed(name, launches=1, blocks=4, behind="sim_busy_50000us"):
         kernel = function(name)
+        if behind:
+            launch(function(behind))  # the device is busy while the rest is queued
         ok(*cuda.cuEventRecord(first, 0))
         for _ in range(launches):
             ok(*cuda.cuLaunchKernel(kernel, blocks, 1, 1, 256, 1, 1, 0, 0, 0, 0))
@@ -47,13 +49,14 @@ def test_who_shares_the_board_waits_for_its_turns(node: Any, count: int) -> None
     milliseconds = node.run(TIMED + "    say(timed('sim_busy_20000us'))")
 
     lost = count * (TURN + SWITCH) + SWITCH
-    assert milliseconds == pytest.approx(20 + 9 * lost, abs=0.1)
+    # Nine or ten turns are lost in it, as it falls.
+    assert min(abs(milliseconds - 20 - turns * lost) for turns in (9, 10)) < 0.1
 
 
 def test_the_wait_for_the_first_turn_is_not_in_the_events(node: Any) -> None:
     neighbours(node, 1)
 
-    assert node.run(TIMED + "    say(timed('sim_busy_100us'))") == pytest.approx(0.102, abs=0.001)
+    assert node.run(TIMED + "    say(timed('sim_busy_100us', behind=None))") == pytest.approx(0.102, abs=0.001)
 
 
 def test_alone_nothing_is_lost(node: Any) -> None:

@@ -1,0 +1,44 @@
+// Time: streams as positions in their context's own time, which stands still while others have their turn (turns.h).
+
+#ifndef JVGPU_SIM_TIMELINE_H
+#define JVGPU_SIM_TIMELINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cuda_abi.h"
+
+#define SIM_SM_GROUPS 32u
+
+// What a launch costs the device.
+typedef struct sim_cost_s {
+  uint64_t duration_ns;  // 0: nothing at all
+  uint64_t sm_ns;        // of which, weighted by the part of the SMs it fills
+  uint32_t sm_groups;    // 1..SIM_SM_GROUPS
+} sim_cost_t;
+
+// Queue work: the stream is busy `duration_ns` longer.
+// returns: where it starts
+uint64_t sim_submit(CUstream stream, uint64_t duration_ns);
+// The same for a launch: it takes SMs, the host's time, and a place in the stream's queue, for which it may wait.
+void sim_submit_launch(CUstream stream, const sim_cost_t *cost);
+void sim_graph_pay(CUstream stream);
+// The calling thread's clock goes on; it sleeps when that is far ahead of the real one.
+void sim_host_pay(uint64_t cost_ns);
+// Work submitted from now on starts at `position` at the earliest.
+void sim_stream_hold(CUstream stream, uint64_t position);
+void sim_stream_hold_until(CUstream stream, uint64_t moment_ns);
+// returns: where everything submitted to the stream so far is done (legacy ordering included)
+uint64_t sim_stream_position(CUstream stream);
+bool sim_stream_is_done(CUstream stream);
+void sim_stream_wait(CUstream stream);
+// returns: true when the context is past `position`; else `eta_ns` (may be NULL) is when to look again
+bool sim_position_is_reached(CUcontext context, uint64_t position, uint64_t *eta_ns);
+void sim_position_wait(CUcontext context, uint64_t position);
+void sim_lane_drop(CUcontext context);
+void sim_sleep_until(uint64_t deadline_ns);
+// Notes the moments of the context's timing events that lie in the past (event.c).
+// pre: the context's domain entered
+void sim_events_settle(CUcontext context);
+
+#endif
