@@ -216,7 +216,9 @@ class Lab:
     def command(self, label: str) -> None:
         """Run a command through the command palette, with the keyboard alone."""
         self.page.keyboard.press("Control+Shift+C")
+        self.page.locator(".lm-CommandPalette-input:focus").wait_for()
         self.page.keyboard.type(label)
+        self.page.locator(".lm-CommandPalette-item.lm-mod-active").filter(has_text=label).wait_for()
         self.page.keyboard.press("Enter")
 
     def use_theme(self, name: str) -> None:

@@ -52,6 +52,7 @@ def test_the_guided_tour_shows_what_it_says(lab: Lab, page: Page, start_lab: Sta
 def test_notebook_7_has_the_panel_too(lab: Lab, page: Page, start_lab: StartLab) -> None:
     page.goto(start_lab([HOLD_2_GIB], application="notebook"))
     page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=90_000)
+    page.locator('.jp-NotebookKernelStatus, [data-status="idle"]').first.wait_for(state="attached")
     lab.command("Show GPU Slice")
 
     expect(lab.memory).to_have_text("0 B of 19.8 GiB")
@@ -78,10 +79,10 @@ def test_the_oldest_jupyterlab_has_it_too(lab: Lab, page: Page, start_lab: Start
     [site] = (venv / "lib").glob("python*/site-packages")
     (site / "here.pth").write_text(f"{root}\n")
     extensions = venv / "share" / "jupyter" / "labextensions" / "@jupyter-vgpu"
-    extensions.mkdir(parents=True)
+    extensions.mkdir(parents=True, exist_ok=True)
     (extensions / "labextension").symlink_to(root / "jupyter_vgpu" / "labextension")
     config = venv / "etc" / "jupyter" / "jupyter_server_config.d"
-    config.mkdir(parents=True)
+    config.mkdir(parents=True, exist_ok=True)
     (config / "jupyter_vgpu.json").symlink_to(root / "jupyter-config" / "jupyter_server_config.d" / "jupyter_vgpu.json")
 
     page.goto(start_lab([HOLD_2_GIB], python=str(python)))

@@ -137,7 +137,15 @@ class Notebook:
         self._client = BlockingKernelClient(connection_file=f"{runtime}/kernel-{self.kernel_id}.json")
         self._client.load_connection_file()
         self._client.start_channels()
-        self._client.wait_for_ready(30)
+        self._wait_until_ready(time.monotonic() + 60)
+
+    def _wait_until_ready(self, deadline: float) -> None:
+        while True:
+            try:
+                return self._client.wait_for_ready(30)
+            except RuntimeError:
+                # Old clients take a Jupyter kernel that does not answer yet for dead.
+                assert time.monotonic() < deadline
 
     def run(self, source: str) -> None:
         """Run a cell, which must not fail."""
