@@ -4,12 +4,14 @@
 #   PYTHON     the interpreter it is made from                 (default: the system's, at least 3.10)
 #   DEMO_PORT  where `make demo` listens                       (default 8000)
 #   DEMO_BOARD simulated board of the demo, even where there is a GPU  (default none)
+#   LAB        passed on to `make lab-day`, as in LAB="--users 30 --seconds 20"
 #   ARGS       passed on to pytest, as in ARGS="tests/hub -x"
 
 VENV ?= .venv
 DEMO_PORT ?= 8000
 DEMO_BOARD ?=
 ARGS ?=
+LAB ?=
 
 # npm and yarn would leave a cache of compiled modules in /tmp.
 export NODE_DISABLE_COMPILE_CACHE := 1
@@ -131,6 +133,10 @@ test-oldest: native ## Run the tests against the oldest versions that pyproject.
 .PHONY: test-long
 test-long: setup-test ## Run the tests marked slow
 	@$(BIN)/pytest -m 'slow and not gpu' $(ARGS) || { code=$$?; [ $$code = 5 ] && echo 'no test is marked slow yet' || exit $$code; }
+
+.PHONY: lab-day
+lab-day: setup-test ## Live a teaching lab's day in minutes: 200 users, four simulated boards, a hub that is killed three times
+	$(BIN)/python benchmarks/lab/day.py $(LAB)
 
 # --- to set up and to tidy ---------------------------------------------------------------------------
 

@@ -102,6 +102,8 @@ class WaitingRoom(LoggingConfigurable):
         """
         if not self.timeout_seconds:
             return await self._desk.take(key, uid, profile, groups, over_quota)
+        # What a start that the hub's end broke off has left behind must not be waited for, nor counted.
+        await self._desk.give_back(key, "", "superseded by a new start")
         await self._refuse_at_once(key, profile, groups, over_quota)
         place = await self._desk.in_ledger(self._desk.ledger.queue_up, *key, profile.name)
         wait = self._seat(key, place, uid, profile, groups, over_quota)
