@@ -120,7 +120,7 @@ test-gpu: setup-test ## Run the tests that need an NVIDIA GPU
 	$(BIN)/pytest -m gpu $(ARGS)
 
 .PHONY: test-slow
-test-slow: test-long test-wheel test-oldest ## Check what takes longer: the wheel, the oldest dependencies, long-running tests
+test-slow: test-long test-wheel test-oldest sim-facts ## Check what takes longer: the wheel, the oldest dependencies, long-running tests
 
 .PHONY: test-wheel
 test-wheel: setup-test labextension ## Install sdist and wheel where there is no Node, and import them
@@ -137,6 +137,10 @@ test-long: setup-test ## Run the tests marked slow
 .PHONY: lab-day
 lab-day: setup-test ## Live a teaching lab's day in minutes: 200 users, four simulated boards, a hub that is killed three times
 	$(BIN)/python benchmarks/lab/day.py $(LAB)
+
+.PHONY: sim-facts
+sim-facts: setup-test ## Compare the simulated H200 with what was measured on a real one, row by row
+	$(BIN)/python benchmarks/sim/facts.py
 
 # --- to set up and to tidy ---------------------------------------------------------------------------
 

@@ -30,7 +30,8 @@ from jupyter_vgpu.sim.faults import set_mps
 HERE = Path(__file__).resolve().parent
 TOLERANCE = 3.0
 TURN_US = 2270.0  # a neighbour's turn with the switch after it
-SMALL = {"GRID": "16", "FUNCTION": "sim_busy_4300ns"}
+# 1,000 pairs of dependent multiply-adds, four cycles each, at 1.98 GHz take 2 us; the gap after them is another two.
+SMALL = {"GRID": "16", "FUNCTION": "sim_busy_4000ns"}
 
 
 @dataclass(frozen=True)
@@ -40,11 +41,12 @@ class Row:
     name: str
     measured: float
     simulated: float
+    rounded: float = 0.0  # half a unit of the measured figure's last digit, in the same per cent
 
     @property
     def holds(self) -> bool:
-        """True when the two differ by at most three points."""
-        return abs(self.simulated - self.measured) <= TOLERANCE
+        """True when the two differ by at most three points, beside what the measured figure was rounded by."""
+        return abs(self.simulated - self.measured) <= TOLERANCE + self.rounded
 
 
 class Board:
@@ -102,9 +104,8 @@ def native_sharing(board: Board) -> Iterator[Row]:
         yield Row(f"{tenants} with small launches: total against one alone", measured, 100 * told["rate"] / small)
     for neighbours, measured_us in ((1, 2200), (3, 6700)):
         told = board.burn("free", 0, *[1] * (neighbours + 1), THINK_US="20000")
-        yield wait_row(
-            f"a short launch now and then beside {neighbours}: wait", neighbours, measured_us, told["latency_us"]
-        )
+        name = f"a short launch now and then beside {neighbours}: wait"
+        yield wait_row(name, neighbours, measured_us, told["latency_us"], rounded_us=50)
     set_mps(board.state, True)
     for tenants, measured in ((2, 110), (4, 111)):
         told = board.burn("free", 0, *[1] * tenants)
@@ -117,10 +118,10 @@ def native_sharing(board: Board) -> Iterator[Row]:
     set_mps(board.state, False)
 
 
-def wait_row(name: str, neighbours: int, measured_us: float, simulated_us: float) -> Row:
+def wait_row(name: str, neighbours: int, measured_us: float, simulated_us: float, rounded_us: float = 0.0) -> Row:
     """Return a row about a wait, in per cent of one round of the neighbours."""
-    whole = neighbours * TURN_US
-    return Row(name, 100 * measured_us / whole, 100 * simulated_us / whole)
+    percent = 100 / (neighbours * TURN_US)
+    return Row(name, percent * measured_us, percent * simulated_us, percent * rounded_us)
 
 
 def windows(board: Board) -> Iterator[Row]:
@@ -178,8 +179,8 @@ TABLES: dict[str, Callable[[Board], Iterator[Row]]] = {
 def main() -> int:
     """Print all rows; return 0 when every one holds."""
     parser = argparse.ArgumentParser(description="Compare the simulated H200 with measurements of a real one.")
-    parser.add_argument("--slowdown", type=int, default=10, help="how many times slower the boards' clock runs (10)")
-    parser.add_argument("--seconds", type=float, default=0.4, help="of the boards' clock, for each measurement (0.4)")
+    parser.add_argument("--slowdown", type=int, default=20, help="how many times slower the boards' clock runs (20)")
+    parser.add_argument("--seconds", type=float, default=0.3, help="of the boards' clock, for each measurement (0.3)")
     options = parser.parse_args()
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="jvgpu-facts-") as folder:

@@ -55,8 +55,8 @@ static bool lay_out(CUarray array)
   enum { WIDEST = 131072, DEEPEST = 16384 };
   const CUDA_ARRAY3D_DESCRIPTOR *shape = &array->shape;
   const size_t                   element = element_bytes(shape);
-  if (element == 0 || shape->Width == 0 || shape->Width > WIDEST || shape->Height > WIDEST ||
-      shape->Depth > DEEPEST || (shape->Flags & ~(unsigned int)ALL_FLAGS) != 0 ||
+  if (element == 0 || shape->Width == 0 || shape->Width > WIDEST || shape->Height > WIDEST || shape->Depth > DEEPEST ||
+      (shape->Flags & ~(unsigned int)ALL_FLAGS) != 0 ||
       (shape->Depth != 0 && shape->Height == 0 && (shape->Flags & LAYERED) == 0)) {
     return false;
   }
@@ -226,8 +226,7 @@ static void free_mipmap(CUmipmappedArray mipmap)
   free(mipmap);
 }
 
-SIM_API CUresult cuMipmappedArrayCreate(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *shape,
-                                        unsigned int count)
+SIM_API CUresult cuMipmappedArrayCreate(CUmipmappedArray *out, const CUDA_ARRAY3D_DESCRIPTOR *shape, unsigned int count)
 {
   enum { MOST_LEVELS = 18 };
   CUcontext      context;

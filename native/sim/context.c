@@ -103,7 +103,8 @@ static void unmake(CUcontext context)
     sim_range_t *range = context->ranges;
     if (range->kind == SIM_RANGE_IMPORTED) {
       sim_imported_give(range);
-    } else if (range->kind == SIM_RANGE_HOST || range->kind == SIM_RANGE_MANAGED || range->kind == SIM_RANGE_REGISTERED) {
+    } else if (range->kind == SIM_RANGE_HOST || range->kind == SIM_RANGE_MANAGED ||
+               range->kind == SIM_RANGE_REGISTERED) {
       sim_host_give(range);
     } else {
       sim_heap_give(range);

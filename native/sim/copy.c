@@ -65,10 +65,10 @@ CUresult sim_copy_run(const CUDA_MEMCPY3D *copy)
   if (extent[0] == 0 || extent[1] == 0 || extent[2] == 0) {
     return CUDA_SUCCESS;
   }
-  if (!end_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcArray, copy->srcPitch, copy->srcHeight, from, extent,
-              &source) ||
-      !end_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstArray, copy->dstPitch, copy->dstHeight, to, extent,
-              &target)) {
+  if (!end_of(copy->srcMemoryType, copy->srcHost, copy->srcDevice, copy->srcArray, copy->srcPitch, copy->srcHeight,
+              from, extent, &source) ||
+      !end_of(copy->dstMemoryType, copy->dstHost, copy->dstDevice, copy->dstArray, copy->dstPitch, copy->dstHeight, to,
+              extent, &target)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   for (size_t z = 0; z < extent[2]; z++) {

@@ -193,9 +193,7 @@ typedef struct CUdevResource_st {
   };
 } CUdevResource;
 
-typedef enum CUmulticastGranularity_flags_enum {
-  CU_MULTICAST_GRANULARITY_MINIMUM = 0
-} CUmulticastGranularity_flags;
+typedef enum CUmulticastGranularity_flags_enum { CU_MULTICAST_GRANULARITY_MINIMUM = 0 } CUmulticastGranularity_flags;
 typedef struct CUmulticastObjectProp_st {
   unsigned int       numDevices;
   size_t             size;

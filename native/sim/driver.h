@@ -147,7 +147,7 @@ struct CUctx_st {
   uint64_t            lately_sm_ns;
   CUevent             unsettled;          // timing events whose moment is not known yet
   uint32_t            fault_serial;       // faults of the board this context has outlived
-  sim_control_t *control;  // of its board
+  sim_control_t      *control;  // of its board
   CUresult            fault;              // CUDA_SUCCESS, or what every call answers since
   struct sim_range_s *ranges;
   struct CUctx_st    *next;

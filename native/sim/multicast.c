@@ -19,7 +19,7 @@ static CUresult check_properties(const CUmulticastObjectProp *properties)
     }
   }
   return properties == NULL || properties->numDevices == 0 || properties->flags != 0 ? CUDA_ERROR_INVALID_VALUE
-                                                                                      : CUDA_SUCCESS;
+                                                                                     : CUDA_SUCCESS;
 }
 
 SIM_API CUresult cuMulticastGetGranularity(size_t *bytes, const CUmulticastObjectProp *properties,
@@ -92,8 +92,9 @@ SIM_API CUresult cuMulticastBindMem(CUmemGenericAllocationHandle handle, size_t 
   }
   pthread_mutex_lock(&sim_lock);
   const sim_physical_t *bound = sim_physical_find(memory);
-  result = bound == NULL || flags != 0 || memory_offset + bytes > bound->bytes ? CUDA_ERROR_INVALID_VALUE
-                                                                              : bind(handle, offset, bound->device, bytes);
+  result = bound == NULL || flags != 0 || memory_offset + bytes > bound->bytes
+               ? CUDA_ERROR_INVALID_VALUE
+               : bind(handle, offset, bound->device, bytes);
   pthread_mutex_unlock(&sim_lock);
   return result;
 }

@@ -104,7 +104,8 @@ static nvmlReturn_t check_well(const char *function, unsigned int number)
 {
   const sim_control_t *control = sim_nvml_control(number);
   for (unsigned int i = 0; i < SIM_MISSING; i++) {
-    if (nvml.shared->missing[i][0] != 0 && strncmp(nvml.shared->missing[i], function, sizeof nvml.shared->missing[i]) == 0) {
+    if (nvml.shared->missing[i][0] != 0 &&
+        strncmp(nvml.shared->missing[i], function, sizeof nvml.shared->missing[i]) == 0) {
       return NVML_ERROR_FUNCTION_NOT_FOUND;
     }
   }

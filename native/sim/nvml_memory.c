@@ -76,18 +76,18 @@ static unsigned int list(unsigned int number, uint32_t instance, nvmlProcessInfo
   sim_shared_t *shared = sim_nvml_shared();
   unsigned int  count = 0;
   for (unsigned int i = 0; i < SIM_MAX_SLOTS && i < shared->slot_count; i++) {
-    sim_slot_t *slot = &shared->slots[i];
-    const pid_t pid = sim_shared_living_pid(slot);
+    sim_slot_t      *slot = &shared->slots[i];
+    const pid_t      pid = sim_shared_living_pid(slot);
     const sim_use_t *use = &slot->uses[number];
     if (pid == 0 || use->contexts == 0 || (instance != 0 && use->instance != instance)) {
       continue;
     }
     if (count < most) {
-      infos[count] = (nvmlProcessInfo_v2_t){.pid = (unsigned int)pid,
-                                            .usedGpuMemory = use->held_bytes,
-                                            .gpuInstanceId = use->instance == 0 ? UINT32_MAX : (uint32_t)use->instance,
-                                            .computeInstanceId =
-                                                use->instance == 0 ? UINT32_MAX : (uint32_t)use->compute};
+      infos[count] =
+          (nvmlProcessInfo_v2_t){.pid = (unsigned int)pid,
+                                 .usedGpuMemory = use->held_bytes,
+                                 .gpuInstanceId = use->instance == 0 ? UINT32_MAX : (uint32_t)use->instance,
+                                 .computeInstanceId = use->instance == 0 ? UINT32_MAX : (uint32_t)use->compute};
     }
     count++;
   }
@@ -106,7 +106,8 @@ static unsigned int list(unsigned int number, uint32_t instance, nvmlProcessInfo
 
 #define running(handle, count, infos) running_for(__func__, handle, count, infos)
 
-static nvmlReturn_t running_for(const char *function, nvmlDevice_t handle, unsigned int *count, nvmlProcessInfo_v2_t *infos)
+static nvmlReturn_t running_for(const char *function, nvmlDevice_t handle, unsigned int *count,
+                                nvmlProcessInfo_v2_t *infos)
 {
   const sim_board_t *board;
   unsigned int       number;

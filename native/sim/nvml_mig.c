@@ -372,12 +372,12 @@ SIM_API nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlGpuInstance_t handle, nvmlGpuIns
   if (result != NVML_SUCCESS || info == NULL) {
     return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
   }
-  *info = (nvmlGpuInstanceInfo_t){
-      .device = sim_nvml_handle(found.number),
-      .id = found.index + 1,
-      .profileId = sim_mig_profile_number(found.board, found.instance->profile),
-      .placement = {.start = found.instance->start,
-                    .size = found.board->mig_profiles[found.instance->profile].memory_slices}};
+  *info =
+      (nvmlGpuInstanceInfo_t){.device = sim_nvml_handle(found.number),
+                              .id = found.index + 1,
+                              .profileId = sim_mig_profile_number(found.board, found.instance->profile),
+                              .placement = {.start = found.instance->start,
+                                            .size = found.board->mig_profiles[found.instance->profile].memory_slices}};
   return NVML_SUCCESS;
 }
 
@@ -403,15 +403,15 @@ SIM_API nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstanc
   if (slices == 0 || slices > of->compute_slices) {
     return NVML_ERROR_NOT_SUPPORTED;
   }
-  *info = (nvmlComputeInstanceProfileInfo_t){
-      .id = kind,
-      .sliceCount = slices,
-      .instanceCount = of->compute_slices / slices,
-      .multiprocessorCount = sim_mig_compute_sms(found.board, found.instance, slices),
-      .sharedCopyEngineCount = of->copy_engines,
-      .sharedDecoderCount = of->decoders,
-      .sharedJpegCount = of->jpegs,
-      .sharedOfaCount = of->ofas};
+  *info = (nvmlComputeInstanceProfileInfo_t){.id = kind,
+                                             .sliceCount = slices,
+                                             .instanceCount = of->compute_slices / slices,
+                                             .multiprocessorCount =
+                                                 sim_mig_compute_sms(found.board, found.instance, slices),
+                                             .sharedCopyEngineCount = of->copy_engines,
+                                             .sharedDecoderCount = of->decoders,
+                                             .sharedJpegCount = of->jpegs,
+                                             .sharedOfaCount = of->ofas};
   return NVML_SUCCESS;
 }
 

@@ -125,7 +125,8 @@ SIM_API nvmlReturn_t nvmlDeviceGetDefaultApplicationsClock(nvmlDevice_t handle, 
 
 SIM_API nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t handle, nvmlClockType_t kind, nvmlClockId_t id, unsigned int *mhz)
 {
-  return (unsigned int)id >= NVML_CLOCK_ID_COUNT ? NVML_ERROR_INVALID_ARGUMENT : clock_mhz(handle, kind, (unsigned int)id == 0, mhz);
+  return (unsigned int)id >= NVML_CLOCK_ID_COUNT ? NVML_ERROR_INVALID_ARGUMENT
+                                                 : clock_mhz(handle, kind, (unsigned int)id == 0, mhz);
 }
 
 SIM_API nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t handle, unsigned int *least,

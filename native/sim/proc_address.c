@@ -55,7 +55,7 @@ static int compare_names(const void *key, const void *entry)
 // What cannot be found is no error of the call: the address is NULL and the status says why.
 // source: cuda.h 13.0, cuGetProcAddress
 static void look_up(const char *symbol, void **address, int version, cuuint64_t flags,
-                        CUdriverProcAddressQueryResult *status)
+                    CUdriverProcAddressQueryResult *status)
 {
   static pthread_once_t is_sorted = PTHREAD_ONCE_INIT;
   pthread_once(&is_sorted, sort_entries);

@@ -50,7 +50,7 @@ __attribute__((destructor)) static void end_of_process(void)
 sim_shared_t *sim_opened(void)
 {
   static sim_shared_t *_Atomic opened;
-  sim_shared_t                *shared = atomic_load(&opened);
+  sim_shared_t *shared = atomic_load(&opened);
   if (shared == NULL) {
     sim_shared_t *none = NULL;
     shared = sim_shared_open();

@@ -307,8 +307,8 @@ uint64_t sim_shared_used_in(sim_shared_t *shared, uint32_t board, uint32_t insta
     return sim_shared_used(shared, board);
   }
   const sim_instance_t *part = &shared->controls[board].instances[(instance - 1) % SIM_MIG_INSTANCES];
-  const uint64_t        capacity = shared->boards[board].mig_profiles[part->profile % SIM_MIG_PROFILES].memory_mib << 20;
-  uint64_t              held = 0;
+  const uint64_t capacity = shared->boards[board].mig_profiles[part->profile % SIM_MIG_PROFILES].memory_mib << 20;
+  uint64_t       held = 0;
   for (uint32_t i = 0; i < slots_in_use(shared); i++) {
     sim_slot_t *slot = &shared->slots[i];
     if (atomic_load(&slot->uses[board].instance) == instance && sim_shared_living_pid(slot) != 0) {

@@ -13,11 +13,11 @@ static sim_result_t answer(void)
   return ready != 0 ? ready : NOT_SUPPORTED;
 }
 
-#define SIM_ENTRY(name, symbol, version)                                  \
-  __attribute__((visibility("default"))) sim_result_t symbol(void);       \
-  __attribute__((visibility("default"))) sim_result_t symbol(void)        \
-  {                                                                       \
-    return answer();                                                      \
+#define SIM_ENTRY(name, symbol, version)                            \
+  __attribute__((visibility("default"))) sim_result_t symbol(void); \
+  __attribute__((visibility("default"))) sim_result_t symbol(void)  \
+  {                                                                 \
+    return answer();                                                \
   }
 #define SIM_TWIN(name, symbol, version) SIM_ENTRY(name, symbol, version)
 #include "unsupported.def"

@@ -162,7 +162,8 @@ CUresult sim_physical_multicast(CUmemGenericAllocationHandle *handle, size_t byt
   if (physical == NULL) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  *physical = (sim_physical_t){.bytes = bytes, .owns_file = true, .is_imported = true, .handles = 1, .team_size = team_size};
+  *physical =
+      (sim_physical_t){.bytes = bytes, .owns_file = true, .is_imported = true, .handles = 1, .team_size = team_size};
   pthread_mutex_lock(&sim_lock);
   if (!place(physical)) {
     free(physical);
