@@ -16,11 +16,13 @@ are left when all have gone, `rules broken` the looks at which a user held more 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
 import random
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -176,9 +178,21 @@ def main() -> int:
     finally:
         hub.revive()
         hub.stop()
+        end_orphans(hub.folder)
         agent.stop()
         shutil.rmtree(hub.folder)
         shutil.rmtree(agent.folder)
+
+
+def end_orphans(folder: Path) -> None:
+    """End servers that a killed hub had started and not yet written down: no hub knows them, ours or JupyterHub's."""
+    home = f"HOME={folder / 'homes'}/".encode()
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit() and any(
+                part.startswith(home) for part in (entry / "environ").read_bytes().split(b"\0")
+            ):
+                os.kill(int(entry.name), signal.SIGKILL)
 
 
 def report(hub: Any, day: Day, watch: Watch, leaked: int) -> int:
