@@ -20,7 +20,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,37 +64,63 @@ def jupyter_server(folder: Path) -> Iterator[tuple[str, dict[str, str], psutil.P
         process.wait(30)
 
 
+READER = """
+import sys, threading
+import httpx
+
+url, token, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+seen = [0] * count
+
+def read(number):
+    with httpx.stream("GET", url, headers={"Authorization": token}, timeout=30) as stream:
+        for piece in stream.iter_raw():
+            seen[number] += piece.count(b"data: ")
+
+for number in range(count):
+    threading.Thread(target=read, args=(number,), daemon=True).start()
+print("open", flush=True)
+for line in sys.stdin:
+    print(sum(seen), flush=True)
+"""
+
+
 class Panels:
-    """Open event streams, read by one thread each."""
+    """Open event streams, read by a process of their own: what they cost there is not the server's."""
 
     def __init__(self, url: str, headers: dict[str, str], count: int) -> None:
         """Open them."""
-        self.events = 0
-        self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._read, args=(url, headers), daemon=True) for _ in range(count)]
-        for thread in self._threads:
-            thread.start()
+        command = [sys.executable, "-c", READER, f"{url}jupyter-vgpu/live", headers["Authorization"], str(count)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._line()
 
-    def _read(self, url: str, headers: dict[str, str]) -> None:
-        with httpx.stream("GET", f"{url}jupyter-vgpu/live", headers=headers, timeout=30) as stream:
-            for line in stream.iter_lines():
-                self.events += line.startswith("data: ")
-                if self._stop.is_set():
-                    return
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline()
+
+    def events(self) -> int:
+        """Return how many events came so far, on all streams together."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return int(self._line())
 
     def close(self) -> None:
-        """Hang up at the next event."""
-        self._stop.set()
-        for thread in self._threads:
-            thread.join(10)
+        """Hang up."""
+        self._process.kill()
+        self._process.communicate()
 
 
-def watch(url: str, headers: dict[str, str], server: psutil.Process, seconds: float) -> dict[str, float]:
-    """Return the server's CPU time as a part of a core, and the answers' times, over `seconds`."""
-    before, started = server.cpu_times(), time.monotonic()
+def cpu_seconds(server: psutil.Process) -> float:
+    """Return the CPU time of all threads of the server, as the scheduler has it: finer than clock ticks."""
+    tasks = Path(f"/proc/{server.pid}/task").glob("*/schedstat")
+    return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
+
+
+def watch(server: psutil.Process, seconds: float) -> float:
+    """Return the server's CPU time as a part of a core, over `seconds`."""
+    before, started = cpu_seconds(server), time.monotonic()
     time.sleep(seconds)
-    after, wall = server.cpu_times(), time.monotonic() - started
-    return {"cpu_part": (after.user + after.system - before.user - before.system) / wall}
+    return (cpu_seconds(server) - before) / (time.monotonic() - started)
 
 
 def answers(url: str, headers: dict[str, str], path: str, seconds: float) -> dict[str, float]:
@@ -124,16 +149,17 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, jupyter_server(Path(name)) as (url, headers, server):
         time.sleep(3)
-        idle = watch(url, headers, server, options.seconds)["cpu_part"]
+        idle = watch(server, options.seconds)
+        quiet = answers(url, headers, "api/status", options.seconds)
         one = Panels(url, headers, 1)
         time.sleep(3)
-        with_one = watch(url, headers, server, options.seconds)["cpu_part"]
+        with_one = watch(server, options.seconds)
         one.close()
         many = Panels(url, headers, options.panels)
         time.sleep(5)
-        events = many.events
-        with_many = watch(url, headers, server, options.seconds)["cpu_part"]
-        events = many.events - events
+        events = many.events()
+        with_many = watch(server, options.seconds)
+        events = many.events() - events
         usage = answers(url, headers, "jupyter-vgpu/usage", options.seconds)
         status = answers(url, headers, "api/status", options.seconds)
         many.close()
@@ -148,6 +174,7 @@ def main() -> None:
             "one_panel": round(100 * (with_one - idle), 3),
             "all_panels": round(100 * (with_many - idle), 3),
         },
+        "status_without_panels": {name: round(value, 2) for name, value in quiet.items()},
         "usage": {name: round(value, 2) for name, value in usage.items()},
         "status": {name: round(value, 2) for name, value in status.items()},
     }
