@@ -1,53 +1,29 @@
-// MIG through NVML: mode, GPU instances, compute instances, MIG devices. Changes are root's.
+// MIG through NVML: mode, profiles, GPU instances. Changes are root's.
 
 #include <stdio.h>
 
-#include "mig.h"
-#include "nvml_device.h"
+#include "nvml_mig.h"
 
 struct nvmlGpuInstance_st {
   unsigned int board;
   unsigned int instance;
 };
-struct nvmlComputeInstance_st {
-  unsigned int board;
-  unsigned int instance;
-  unsigned int compute;
-};
+static struct nvmlGpuInstance_st gpu_handles[SIM_MAX_BOARDS][SIM_MIG_INSTANCES];
 
-static struct nvmlGpuInstance_st     gpu_handles[SIM_MAX_BOARDS][SIM_MIG_INSTANCES];
-static struct nvmlComputeInstance_st compute_handles[SIM_MAX_BOARDS][SIM_MIG_INSTANCES][SIM_MIG_INSTANCES];
-
-// One GPU instance as its handle names it.
-typedef struct found_s {
-  const sim_board_t *board;
-  sim_control_t     *control;
-  sim_instance_t    *instance;
-  unsigned int       number;  // of the board
-  unsigned int       index;
-} found_t;
-
-static sim_domain_t *lock(unsigned int number)
+sim_domain_t *sim_nvml_mig_lock(unsigned int number)
 {
   sim_domain_t *domain = &sim_nvml_shared()->domains[number * (1 + SIM_MIG_INSTANCES)];
   sim_domain_lock(domain);
   return domain;
 }
 
-static nvmlGpuInstance_t gpu_handle(unsigned int number, unsigned int index)
+nvmlGpuInstance_t sim_nvml_gpu_instance(unsigned int number, unsigned int index)
 {
   gpu_handles[number][index] = (struct nvmlGpuInstance_st){.board = number, .instance = index};
   return &gpu_handles[number][index];
 }
 
-static nvmlComputeInstance_t compute_handle(unsigned int number, unsigned int instance, unsigned int compute)
-{
-  struct nvmlComputeInstance_st *handle = &compute_handles[number][instance][compute];
-  *handle = (struct nvmlComputeInstance_st){.board = number, .instance = instance, .compute = compute};
-  return handle;
-}
-
-static nvmlReturn_t find(nvmlGpuInstance_t handle, found_t *found)
+nvmlReturn_t sim_nvml_mig_find(nvmlGpuInstance_t handle, sim_mig_found_t *found)
 {
   const char        *place = (const char *)handle;
   const nvmlReturn_t ready = sim_nvml_ready();
@@ -121,7 +97,7 @@ SIM_API nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t handle, unsigned int mode
     return result;
   }
   sim_control_t *control = sim_nvml_control(number);
-  sim_domain_t  *domain = lock(number);
+  sim_domain_t  *domain = sim_nvml_mig_lock(number);
   control->mig_pending = mode;
   // The mode changes with a reset of the board, and that needs it to be free.
   *activation = control->mig_mode != mode && is_in_use(number) ? NVML_ERROR_IN_USE : NVML_SUCCESS;
@@ -284,14 +260,14 @@ static nvmlReturn_t create(const char *function, nvmlDevice_t handle, unsigned i
     return NVML_ERROR_INVALID_ARGUMENT;
   }
   sim_control_t *control = sim_nvml_control(number);
-  sim_domain_t  *domain = lock(number);
+  sim_domain_t  *domain = sim_nvml_mig_lock(number);
   const uint32_t start = place == NULL ? sim_mig_place(board, control, profile) : place->start;
   const uint32_t index = start == SIM_MIG_NONE ? SIM_MIG_NONE : sim_mig_create(board, control, profile, start);
   sim_domain_unlock(domain);
   if (index == SIM_MIG_NONE) {
     return NVML_ERROR_INSUFFICIENT_RESOURCES;
   }
-  *made = gpu_handle(number, index);
+  *made = sim_nvml_gpu_instance(number, index);
   return NVML_SUCCESS;
 }
 
@@ -309,13 +285,13 @@ SIM_API nvmlReturn_t nvmlDeviceCreateGpuInstanceWithPlacement(nvmlDevice_t handl
 
 SIM_API nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t handle)
 {
-  found_t      found;
-  nvmlReturn_t result = find(handle, &found);
+  sim_mig_found_t found;
+  nvmlReturn_t    result = sim_nvml_mig_find(handle, &found);
   result = result != NVML_SUCCESS ? result : sim_nvml_check_root();
   if (result != NVML_SUCCESS) {
     return result;
   }
-  sim_domain_t *domain = lock(found.number);
+  sim_domain_t *domain = sim_nvml_mig_lock(found.number);
   bool          is_busy = sim_mig_is_busy(sim_nvml_shared(), found.number, found.index, SIM_MIG_NONE);
   for (unsigned int i = 0; i < SIM_MIG_INSTANCES; i++) {
     is_busy = is_busy || found.instance->computes[i].is_used != 0;
@@ -344,7 +320,7 @@ SIM_API nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t handle, unsigned int
   for (unsigned int i = 0; i < SIM_MIG_INSTANCES; i++) {
     const sim_instance_t *instance = &sim_nvml_control(number)->instances[i];
     if (instance->is_used != 0 && instance->profile == profile) {
-      instances[(*count)++] = gpu_handle(number, i);
+      instances[(*count)++] = sim_nvml_gpu_instance(number, i);
     }
   }
   return NVML_SUCCESS;
@@ -361,14 +337,14 @@ SIM_API nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t handle, unsigned 
   if (id < 1 || id > SIM_MIG_INSTANCES || sim_nvml_control(number)->instances[id - 1].is_used == 0) {
     return NVML_ERROR_NOT_FOUND;
   }
-  *instance = gpu_handle(number, id - 1);
+  *instance = sim_nvml_gpu_instance(number, id - 1);
   return NVML_SUCCESS;
 }
 
 SIM_API nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlGpuInstance_t handle, nvmlGpuInstanceInfo_t *info)
 {
-  found_t            found;
-  const nvmlReturn_t result = find(handle, &found);
+  sim_mig_found_t    found;
+  const nvmlReturn_t result = sim_nvml_mig_find(handle, &found);
   if (result != NVML_SUCCESS || info == NULL) {
     return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
   }
@@ -379,159 +355,4 @@ SIM_API nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlGpuInstance_t handle, nvmlGpuIns
                               .placement = {.start = found.instance->start,
                                             .size = found.board->mig_profiles[found.instance->profile].memory_slices}};
   return NVML_SUCCESS;
-}
-
-// ---- compute instances
-
-static uint32_t slices_of(unsigned int kind)
-{
-  static const uint32_t slices[] = {1, 2, 3, 4, 7, 8, 6};
-  return kind < sizeof slices / sizeof *slices ? slices[kind] : 0;
-}
-
-SIM_API nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstance_t handle, unsigned int kind,
-                                                                  unsigned int                      engines,
-                                                                  nvmlComputeInstanceProfileInfo_t *info)
-{
-  found_t            found;
-  const nvmlReturn_t result = find(handle, &found);
-  if (result != NVML_SUCCESS || info == NULL || engines != 0 || kind >= NVML_COMPUTE_INSTANCE_PROFILE_COUNT) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
-  }
-  const sim_mig_profile_t *of = &found.board->mig_profiles[found.instance->profile];
-  const uint32_t           slices = slices_of(kind);
-  if (slices == 0 || slices > of->compute_slices) {
-    return NVML_ERROR_NOT_SUPPORTED;
-  }
-  *info = (nvmlComputeInstanceProfileInfo_t){.id = kind,
-                                             .sliceCount = slices,
-                                             .instanceCount = of->compute_slices / slices,
-                                             .multiprocessorCount =
-                                                 sim_mig_compute_sms(found.board, found.instance, slices),
-                                             .sharedCopyEngineCount = of->copy_engines,
-                                             .sharedDecoderCount = of->decoders,
-                                             .sharedJpegCount = of->jpegs,
-                                             .sharedOfaCount = of->ofas};
-  return NVML_SUCCESS;
-}
-
-SIM_API nvmlReturn_t nvmlGpuInstanceGetComputeInstanceRemainingCapacity(nvmlGpuInstance_t handle, unsigned int id,
-                                                                        unsigned int *count)
-{
-  found_t            found;
-  const nvmlReturn_t result = find(handle, &found);
-  if (result != NVML_SUCCESS || count == NULL || slices_of(id) == 0) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
-  }
-  *count = sim_mig_compute_room(found.board, found.instance, slices_of(id));
-  return NVML_SUCCESS;
-}
-
-SIM_API nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t handle, unsigned int id,
-                                                          nvmlComputeInstance_t *made)
-{
-  found_t      found;
-  nvmlReturn_t result = find(handle, &found);
-  result = result != NVML_SUCCESS ? result : sim_nvml_check_root();
-  if (result != NVML_SUCCESS || made == NULL || slices_of(id) == 0) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
-  }
-  sim_domain_t  *domain = lock(found.number);
-  const uint32_t index = sim_mig_create_compute(found.board, found.instance, slices_of(id));
-  if (index != SIM_MIG_NONE) {
-    found.instance->computes[index].profile_id = id;
-  }
-  sim_domain_unlock(domain);
-  if (index == SIM_MIG_NONE) {
-    return NVML_ERROR_INSUFFICIENT_RESOURCES;
-  }
-  *made = compute_handle(found.number, found.index, index);
-  return NVML_SUCCESS;
-}
-
-static nvmlReturn_t find_compute(nvmlComputeInstance_t handle, found_t *found, sim_compute_t **compute)
-{
-  const char *place = (const char *)handle;
-  if (place < (const char *)compute_handles || place >= (const char *)compute_handles + sizeof compute_handles) {
-    return NVML_ERROR_INVALID_ARGUMENT;
-  }
-  const nvmlReturn_t result = find(gpu_handle(handle->board, handle->instance), found);
-  *compute = result == NVML_SUCCESS ? &found->instance->computes[handle->compute] : NULL;
-  return result == NVML_SUCCESS && (*compute)->is_used == 0 ? NVML_ERROR_INVALID_ARGUMENT : result;
-}
-
-SIM_API nvmlReturn_t nvmlComputeInstanceDestroy(nvmlComputeInstance_t handle)
-{
-  found_t        found;
-  sim_compute_t *compute;
-  nvmlReturn_t   result = find_compute(handle, &found, &compute);
-  result = result != NVML_SUCCESS ? result : sim_nvml_check_root();
-  if (result != NVML_SUCCESS) {
-    return result;
-  }
-  sim_domain_t *domain = lock(found.number);
-  const bool    is_busy = sim_mig_is_busy(sim_nvml_shared(), found.number, found.index, handle->compute);
-  if (!is_busy) {
-    compute->is_used = 0;
-  }
-  sim_domain_unlock(domain);
-  return is_busy ? NVML_ERROR_IN_USE : NVML_SUCCESS;
-}
-
-SIM_API nvmlReturn_t nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t handle, unsigned int id,
-                                                        nvmlComputeInstance_t *instances, unsigned int *count)
-{
-  found_t            found;
-  const nvmlReturn_t result = find(handle, &found);
-  if (result != NVML_SUCCESS || instances == NULL || count == NULL || slices_of(id) == 0) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
-  }
-  *count = 0;
-  for (unsigned int i = 0; i < SIM_MIG_INSTANCES; i++) {
-    if (found.instance->computes[i].is_used != 0 && found.instance->computes[i].profile_id == id) {
-      instances[(*count)++] = compute_handle(found.number, found.index, i);
-    }
-  }
-  return NVML_SUCCESS;
-}
-
-SIM_API nvmlReturn_t nvmlGpuInstanceGetComputeInstanceById(nvmlGpuInstance_t handle, unsigned int id,
-                                                           nvmlComputeInstance_t *compute)
-{
-  found_t            found;
-  const nvmlReturn_t result = find(handle, &found);
-  if (result != NVML_SUCCESS || compute == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
-  }
-  if (id >= SIM_MIG_INSTANCES || found.instance->computes[id].is_used == 0) {
-    return NVML_ERROR_NOT_FOUND;
-  }
-  *compute = compute_handle(found.number, found.index, id);
-  return NVML_SUCCESS;
-}
-
-static nvmlReturn_t compute_info(nvmlComputeInstance_t handle, nvmlComputeInstanceInfo_t *info)
-{
-  found_t            found;
-  sim_compute_t     *compute;
-  const nvmlReturn_t result = find_compute(handle, &found, &compute);
-  if (result != NVML_SUCCESS || info == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
-  }
-  *info = (nvmlComputeInstanceInfo_t){.device = sim_nvml_handle(found.number),
-                                      .gpuInstance = gpu_handle(found.number, found.index),
-                                      .id = handle->compute,
-                                      .profileId = compute->profile_id,
-                                      .placement = {.start = compute->start, .size = compute->slices}};
-  return NVML_SUCCESS;
-}
-
-SIM_API nvmlReturn_t nvmlComputeInstanceGetInfo_v2(nvmlComputeInstance_t handle, nvmlComputeInstanceInfo_t *info)
-{
-  return compute_info(handle, info);
-}
-
-SIM_API nvmlReturn_t nvmlComputeInstanceGetInfo(nvmlComputeInstance_t handle, nvmlComputeInstanceInfo_t *info)
-{
-  return compute_info(handle, info);
 }
