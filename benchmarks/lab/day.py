@@ -136,7 +136,8 @@ class Day:
 
     def _is_gone(self, user: str) -> bool:
         try:
-            return "" not in self.hub.servers(user)
+            answer = self.hub.api.get(f"/users/{user}")
+            return answer.status_code == 200 and "" not in answer.json()["servers"]
         except (httpx.TransportError, json.JSONDecodeError):
             return False
 

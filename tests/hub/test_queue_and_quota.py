@@ -261,7 +261,6 @@ def test_a_server_is_warned_of_and_then_stopped_when_its_hours_are_over(idle: An
 def test_who_asks_again_after_a_crash_does_not_wait_for_what_their_own_broken_start_holds(
     idle: Any, agent: Any
 ) -> None:
-    """Seen in `make lab-day`: the claim was kept for the start that waited for it."""
     with ThreadPoolExecutor(2) as people:
         people.submit(idle.ask, "slow-one", {"vgpu_profile": "whole GPU"})
         (before,) = idle.wait_until(agent.claims, "the claim is made")
