@@ -113,7 +113,7 @@ def test_a_clock_that_jumps_never_makes_use_grow_faster_than_what_is_held(
 
 
 @given(
-    st.floats(0, 4e9), st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Pacific/Apia"])
+    st.floats(1, 4e9), st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Pacific/Apia"])
 )
 @example(datetime(2026, 10, 25, 1, 30, tzinfo=timezone.utc).timestamp(), "Europe/Berlin")  # 02:30 for the second time
 def test_a_moment_for_people_names_the_same_moment_in_every_time_zone(moment: float, zone: str) -> None:
@@ -123,7 +123,7 @@ def test_a_moment_for_people_names_the_same_moment_in_every_time_zone(moment: fl
     assert found
     offset = timedelta(hours=int(found[3]), minutes=int(found[4])) * (1 if found[2] == "+" else -1)
     read = datetime.strptime(found[1], "%Y-%m-%d %H:%M").replace(tzinfo=timezone(offset)).timestamp()
-    assert 0 <= read - moment <= 60
+    assert -1e-6 <= read - moment <= 60
 
 
 @given(many, st.floats(0.01, 500), shares, st.integers(1, GIB))
