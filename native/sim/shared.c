@@ -1,6 +1,7 @@
 #include "shared.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -127,16 +128,29 @@ static uint64_t identity_of(pid_t pid)
   return ticks == 0 ? 0 : (ticks << PID_BITS | (uint64_t)pid);
 }
 
+static _Atomic uint64_t own_identity;
+
+static void forget_identity(void)
+{
+  atomic_store_explicit(&own_identity, 0, memory_order_relaxed);
+}
+
+static void watch_forks(void)
+{
+  pthread_atfork(NULL, NULL, forget_identity);
+}
+
+// Asked for with every lock: the system is asked once.
 uint64_t sim_shared_identity(void)
 {
-  static _Atomic uint64_t known;
-  const uint64_t          identity = atomic_load_explicit(&known, memory_order_relaxed);
-  if ((pid_t)(identity & PID_MASK) == getpid()) {
-    return identity;
+  static pthread_once_t watches_forks = PTHREAD_ONCE_INIT;
+  uint64_t              identity = atomic_load_explicit(&own_identity, memory_order_relaxed);
+  if (identity == 0) {
+    pthread_once(&watches_forks, watch_forks);
+    identity = identity_of(getpid());
+    atomic_store_explicit(&own_identity, identity, memory_order_relaxed);
   }
-  const uint64_t fresh = identity_of(getpid());
-  atomic_store_explicit(&known, fresh, memory_order_relaxed);
-  return fresh;
+  return identity;
 }
 
 bool sim_shared_is_alive(uint64_t identity)
