@@ -215,8 +215,13 @@ class Lab:
 
     def command(self, label: str) -> None:
         """Run a command through the command palette, with the keyboard alone."""
-        self.page.keyboard.press("Control+Shift+C")
-        self.page.locator(".lm-CommandPalette-input:focus").wait_for()
+        palette = self.page.locator(".lm-CommandPalette:visible")
+        for _ in range(30):
+            # The key does nothing until the application has taken in its shortcuts.
+            self.page.keyboard.press("Control+Shift+C")
+            self.page.wait_for_timeout(500)
+            if palette.count():
+                break
         self.page.keyboard.type(label)
         self.page.locator(".lm-CommandPalette-item.lm-mod-active").filter(has_text=label).wait_for()
         self.page.keyboard.press("Enter")
