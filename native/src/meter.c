@@ -118,6 +118,13 @@ void jvgpu_meter_drained(jvgpu_process_t *self)
       continue;
     }
     const uint64_t begun_ns = __atomic_exchange_n(&meter->flight_begun_ns, 0, __ATOMIC_RELAXED);
+    // A program may end here: its first samples are done now, and no later launch would take them in.
+    if (__atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) == 0) {
+      const uint64_t late_ns = jvgpu_sampler_collect(&meter->sampler, contenders_of(self, device));
+      if (late_ns != 0) {
+        __atomic_fetch_add(&use_of(self, device)->busy_ns, late_ns, __ATOMIC_RELAXED);
+      }
+    }
     if (begun_ns != 0) {
       note_waiting(self, meter, device, begun_ns);
     }

@@ -245,6 +245,16 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
   return sample;
 }
 
+uint64_t jvgpu_sampler_collect(jvgpu_sampler_t *sampler, uint32_t contenders)
+{
+  uint64_t late_ns = 0;
+  if (try_lock(sampler)) {
+    late_ns = collect(sampler, contenders);
+    jvgpu_unlock(&sampler->lock);
+  }
+  return late_ns;
+}
+
 void jvgpu_sampler_end(jvgpu_sampler_t *sampler, int index, CUstream stream, const jvgpu_stream_calls_t *calls,
                        CUresult result)
 {

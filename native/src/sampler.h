@@ -80,6 +80,10 @@ void jvgpu_sampler_start(jvgpu_sampler_t *sampler);
 // pre: no capture is alive.
 int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream, bool is_idle,
                        const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns, uint64_t *late_ns);
+// Take in what is finished, where no launch follows that would.
+// returns: to charge for launches made before their duration was known. pre: no capture is alive.
+uint64_t jvgpu_sampler_collect(jvgpu_sampler_t *sampler, uint32_t contenders);
+
 void jvgpu_sampler_end(jvgpu_sampler_t *sampler, int sample, CUstream stream, const jvgpu_stream_calls_t *calls,
                        CUresult result);
 

@@ -75,6 +75,27 @@ def test_beside_a_neighbour_each_is_charged_its_own_time_only(claim: Callable[..
         assert metered + waited == pytest.approx(wall, rel=tolerance)
 
 
+def test_a_program_that_waits_once_is_charged_when_it_has_waited(claim: Callable[..., Any]) -> None:
+    """Catches a bug where a first batch was charged with the second, and all of it called waiting."""
+    held = claim(2 << 30)
+    program = held.start("""
+        start()
+        function = ok(cu.cuModuleGetFunction(ok(cu.cuModuleLoadData(b"any text\\0")), b"sim_busy_2000us"))
+        for _ in range(100):
+            ok((cu.cuLaunchKernel(function, 108, 1, 1, 256, 1, 1, 0, 0, 0, 0)[0], None))
+        ok((cu.cuCtxSynchronize()[0], None))
+        say("done")
+        sys.stdin.readline()
+    """)
+    assert program.stdout.readline() == "done\n", program.stderr.read()
+
+    device = held.usage()["devices"][0]
+    program.communicate("\n")
+
+    assert device["gpu_time_seconds"] == pytest.approx(0.2, rel=0.2)
+    assert device["waited_seconds"] < 0.1
+
+
 def test_a_tenant_that_launches_nothing_is_charged_nothing(claim: Callable[..., Any]) -> None:
     held = claim(2 << 30)
     program = held.start("start(); ok(cu.cuMemAlloc(GIB)); say('held'); sys.stdin.readline()")
