@@ -120,7 +120,8 @@ test-gpu: setup-test ## Run the tests that need an NVIDIA GPU
 	$(BIN)/pytest -m gpu $(ARGS)
 
 .PHONY: test-slow
-test-slow: test-long test-wheel test-oldest sim-facts ## Check what takes longer: the wheel, the oldest dependencies, long-running tests
+# The test runner's own lines come last.
+test-slow: sim-facts test-long test-wheel test-oldest ## Check what takes longer: the wheel, the oldest dependencies, long-running tests
 
 .PHONY: test-wheel
 test-wheel: setup-test labextension ## Install sdist and wheel where there is no Node, and import them
