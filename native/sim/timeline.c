@@ -23,8 +23,9 @@ enum {
   START_NS = 650,            // until a launch starts that does not follow another in its stream
   LOOK_AGAIN_NS = 4000000    // others may die or run dry earlier than foreseen
 };
-// How far a thread's clock may be ahead, where it sleeps to, and how much of a late wake-up it catches up.
-enum { AHEAD_NS = 200000, SLEEP_TO_NS = 100000, CREDIT_NS = 500000 };
+// How far a thread's clock may be ahead of the real one before it sleeps off half of that, in real time; and how much
+// of a late wake-up it catches up.
+enum { AHEAD_REAL_NS = 200000, CREDIT_NS = 500000 };
 
 // ---- the host's side
 
@@ -86,8 +87,9 @@ void sim_host_pay(uint64_t cost_ns)
   sim_thread.host_ns += cost_ns;
   const uint64_t behind = now > sim_thread.host_ns ? now - sim_thread.host_ns : 0;
   sim_thread.credit_ns = behind < sim_thread.credit_ns ? behind : sim_thread.credit_ns;
-  if (sim_thread.host_ns > now + AHEAD_NS) {
-    sleep_plainly(sim_thread.host_ns - SLEEP_TO_NS);
+  const uint64_t ahead_ns = AHEAD_REAL_NS / sim_monotonic_of(1);
+  if (sim_thread.host_ns > now + ahead_ns) {
+    sleep_plainly(sim_thread.host_ns - ahead_ns / 2);
     const uint64_t awake = sim_now_ns();
     sim_thread.credit_ns = awake < sim_thread.host_ns ? 0 : least(awake - sim_thread.host_ns, CREDIT_NS);
   }
