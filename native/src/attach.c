@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "jvgpu/pages.h"
 #include "say.h"
 
@@ -32,13 +33,6 @@ typedef struct grant_s {
   jvgpu_usage_t   *usage;
   uint32_t         slot;
 } grant_t;
-
-static uint64_t now_ns(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 static void tell_once(jvgpu_process_t *self, const char *text, const char *detail)
 {
@@ -251,10 +245,10 @@ jvgpu_process_t *jvgpu_attach(void)
   jvgpu_lock(&self->attach_lock);
   const uint32_t state = __atomic_load_n(&self->state, __ATOMIC_ACQUIRE);
   // A refusal is final for a second, so that a program that tries in a loop does not hammer the agent.
-  if (state == JVGPU_FRESH || (state == JVGPU_REFUSED && now_ns() - self->tried_ns > RETRY_NS)) {
+  if (state == JVGPU_FRESH || (state == JVGPU_REFUSED && jvgpu_now_ns() - self->tried_ns > RETRY_NS)) {
     const int error = errno;
     grant_t   grant;
-    self->tried_ns = now_ns();
+    self->tried_ns = jvgpu_now_ns();
     const bool granted = ask(self, &grant, false);
     if (granted) {
       move_in(self, &grant);
@@ -284,7 +278,7 @@ static void carry_over(const jvgpu_process_t *self, const grant_t *grant)
 
 void jvgpu_attach_renew(jvgpu_process_t *self)
 {
-  const uint64_t now = now_ns();
+  const uint64_t now = jvgpu_now_ns();
   const uint64_t heartbeat = __atomic_load_n(&self->control->heartbeat_ns, __ATOMIC_RELAXED);
   if (now < heartbeat + STALE_NS || now - __atomic_load_n(&self->tried_ns, __ATOMIC_RELAXED) < RETRY_NS) {
     return;

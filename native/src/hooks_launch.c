@@ -12,18 +12,11 @@
 // Launches between two looks at the agent's heartbeat: milliseconds apart at the fastest.
 #define LOOK_EVERY 4096u
 
-static bool is_captured(const jvgpu_process_t *self, CUstream stream, const jvgpu_stream_calls_t *calls)
-{
-  int status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) != 0 && calls->is_capturing != NULL &&
-         (calls->is_capturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE);
-}
-
 static inline jvgpu_launch_t begin(uint64_t shape, CUstream stream, const jvgpu_stream_calls_t *calls)
 {
   jvgpu_process_t     *self = jvgpu_tenant();
   const jvgpu_launch_t none = {.meter = NULL};
-  if (self == NULL || is_captured(self, stream, calls)) {
+  if (self == NULL || jvgpu_is_captured(self, stream, calls->is_capturing)) {
     return none;
   }
   const int device = jvgpu_current_device(self);

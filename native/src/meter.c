@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "clock.h"
 #include "process.h"
 #include "real.h"
 
@@ -30,13 +31,6 @@ struct jvgpu_meter_s {
   jvgpu_sampler_t sampler;
   jvgpu_shapes_t  shapes;
 };
-
-static uint64_t now_ns(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 static jvgpu_meter_t *meter_of(jvgpu_process_t *self, int device)
 {
@@ -75,7 +69,7 @@ static void note_flight(jvgpu_meter_t *meter, uint64_t busy_ns)
   if (__atomic_load_n(&meter->flight_begun_ns, __ATOMIC_RELAXED) == 0) {
     meter->flight_busy_ns = busy_ns;
     meter->flight_waited_ns = 0;
-    __atomic_store_n(&meter->flight_begun_ns, now_ns(), __ATOMIC_RELAXED);
+    __atomic_store_n(&meter->flight_begun_ns, jvgpu_now_ns(), __ATOMIC_RELAXED);
   }
 }
 
@@ -84,7 +78,7 @@ static void note_flight(jvgpu_meter_t *meter, uint64_t busy_ns)
 static void note_waiting(jvgpu_process_t *self, jvgpu_meter_t *meter, int device, uint64_t begun_ns)
 {
   jvgpu_use_t   *use = use_of(self, device);
-  const uint64_t flight_ns = now_ns() - begun_ns;
+  const uint64_t flight_ns = jvgpu_now_ns() - begun_ns;
   const uint64_t busy_ns = __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED) - meter->flight_busy_ns;
   if (flight_ns > busy_ns + meter->flight_waited_ns) {
     const uint64_t more_ns = flight_ns - busy_ns - meter->flight_waited_ns;

@@ -132,14 +132,6 @@ bool jvgpu_pools_trim(jvgpu_process_t *self, uint32_t device)
 
 // --- one allocation -----------------------------------------------------------------------------------------
 
-static bool on_a_capturing_stream(const jvgpu_process_t *self, CUstream stream,
-                                  CUresult (*is_capturing)(CUstream, int *))
-{
-  int status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) != 0 && is_capturing != NULL &&
-         (is_capturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE);
-}
-
 static CUmemoryPool pool_of(CUdevice dev)
 {
   CUmemoryPool pool = NULL;
@@ -154,7 +146,7 @@ jvgpu_charge_t jvgpu_pool_begin(CUmemoryPool *pool, uint64_t bytes, CUstream str
 {
   jvgpu_process_t *self = jvgpu_tenant();
   CUdevice         dev = 0;
-  if (self == NULL || bytes == 0 || on_a_capturing_stream(self, stream, is_capturing)) {
+  if (self == NULL || bytes == 0 || jvgpu_is_captured(self, stream, is_capturing)) {
     return (jvgpu_charge_t){.self = NULL};
   }
   if (*pool == NULL) {

@@ -79,4 +79,14 @@ static inline bool jvgpu_tick(jvgpu_process_t *self, uint32_t every)
   return ticks % every == 0;
 }
 
+// returns: whether `stream` is capturing: what is done on it becomes part of a graph. Costs nothing while
+// no capture lives; a stream that cannot be asked is taken for one that is capturing.
+static inline bool jvgpu_is_captured(const jvgpu_process_t *self, CUstream stream,
+                                     CUresult (*is_capturing)(CUstream, int *))
+{
+  int status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) != 0 && is_capturing != NULL &&
+         (is_capturing(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
 #endif

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "loader.h"
 #include "real.h"
 
@@ -27,13 +28,6 @@
 
 typedef int (*create_thread_t)(unsigned long *, const void *, void *(*)(void *), void *);
 typedef int (*detach_thread_t)(unsigned long);
-
-static uint64_t now_ns(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
-}
 
 // returns: the part of the span in which this context had the GPU. `stamps_ms` and `made_ms` are when
 // each pulse was stamped by the GPU and recorded by the host; both rise; at least two.
@@ -62,7 +56,7 @@ static void answer(jvgpu_pulse_t *pulse, double seen)
   const double smoothed = differs ? seen : before + (seen - before) / 4;
   __atomic_store_n(&pulse->fraction_ppm, (uint64_t)(smoothed * 1e6), __ATOMIC_RELAXED);
   // Release: whoever sees the time sees the figure.
-  __atomic_store_n(&pulse->answered_ns, now_ns(), __ATOMIC_RELEASE);
+  __atomic_store_n(&pulse->answered_ns, jvgpu_now_ns(), __ATOMIC_RELEASE);
 }
 
 // returns: whether the driver still answers.
@@ -72,7 +66,7 @@ static bool hold_session(jvgpu_pulse_t *pulse, CUstream stream, const CUevent *e
   static double         made_ms[PULSES];
   const struct timespec pause = {.tv_nsec = PULSE_NS - 60000};
   for (int i = 0; i < PULSES; i++) {
-    made_ms[i] = (double)now_ns() / 1e6;
+    made_ms[i] = (double)jvgpu_now_ns() / 1e6;
     if (jvgpu_real.cuEventRecord(events[i], stream) != CUDA_SUCCESS) {
       return false;
     }
@@ -139,7 +133,7 @@ static void start_thread(jvgpu_pulse_t *pulse, CUcontext ctx)
 
 jvgpu_turns_t jvgpu_pulse_turns(jvgpu_pulse_t *pulse, CUcontext ctx, uint32_t contenders)
 {
-  const uint64_t now = now_ns();
+  const uint64_t now = jvgpu_now_ns();
   if (pulse->started == 0) {
     start_thread(pulse, ctx);
   }
