@@ -15,7 +15,7 @@ from uuid import UUID
 from jupyter_vgpu.errors import NativeLibraryError
 from jupyter_vgpu.native import AGENT_DECLARATIONS, AGENT_LIBRARY, present
 
-LAYOUT = 1  # JVGPU_LAYOUT in native/include/jvgpu/pages.h; checked against the library
+LAYOUT = 2  # JVGPU_LAYOUT in native/include/jvgpu/pages.h; checked against the library
 
 # JVGPU_ATTACH_* in native/include/jvgpu/pages.h
 ATTACH_OK = 0
@@ -37,6 +37,10 @@ class Reading:
         waited_ns: Time with work in flight, less the GPU time it had.
         busy_ns: GPU time.
         refused: Allocations refused for want of room in the slice.
+        gated_ns: Time that launches stood at a closed gate or at the bound of what may be in flight.
+        throttled: Launches that did.
+        sm_ns: GPU time, times the part of the SMs that the launches could fill.
+        allocations: Live allocations.
     """
 
     held_bytes: int
@@ -45,6 +49,10 @@ class Reading:
     waited_ns: int
     busy_ns: int
     refused: int
+    gated_ns: int = 0
+    throttled: int = 0
+    sm_ns: int = 0
+    allocations: int = 0
 
     @property
     def granted_bytes(self) -> int:
@@ -212,6 +220,10 @@ class TenantPages:
             waited_ns=int(reading.waited_ns),
             busy_ns=int(reading.busy_ns),
             refused=int(reading.refused),
+            gated_ns=int(reading.gated_ns),
+            throttled=int(reading.throttled),
+            sm_ns=int(reading.sm_ns),
+            allocations=int(reading.allocations),
         )
 
     def close(self) -> None:

@@ -280,6 +280,10 @@ int jvgpu_tenant_slot_read(const jvgpu_tenant_t *tenant, uint32_t slot, uint32_t
   reading->waited_ns = read_clamped(&use->waited_ns, INT64_MAX);
   reading->busy_ns = read_clamped(&use->busy_ns, INT64_MAX);
   reading->refused = read_clamped(&use->refused, INT64_MAX);
+  reading->gated_ns = read_clamped(&use->gated_ns, INT64_MAX);
+  reading->throttled = read_clamped(&use->throttled, INT64_MAX);
+  reading->sm_ns = read_clamped(&use->sm_ns, INT64_MAX);
+  reading->allocations = read_clamped(&use->allocations, INT64_MAX);
   return 0;
 }
 

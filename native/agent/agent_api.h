@@ -11,6 +11,10 @@ typedef struct jvgpu_reading_s {
   uint64_t waited_ns;
   uint64_t busy_ns;
   uint64_t refused;
+  uint64_t gated_ns;
+  uint64_t throttled;
+  uint64_t sm_ns;
+  uint64_t allocations;
 } jvgpu_reading_t;
 
 // Size checks for the Python side of the attach protocol.

@@ -33,9 +33,11 @@ START_SECONDS = 30.0
 MAGIC = 0x4A564750
 REQUEST = struct.Struct("=II64s")
 REPLY = struct.Struct("=IIIIII192s")
-CONTROL_HEAD = struct.Struct("=IIIIIIQQ3Q")
-CONTROL_DEVICE = struct.Struct("=16sQQIIII")
-SLOT_AT, SLOT_BYTES, USE_BYTES = 64, 64 + 16 * 64, 64
+LAYOUT = 2
+CONTROL_HEAD = struct.Struct("=IIIIIIQQQ2Q")
+CONTROL_DEVICE = struct.Struct("=16sQQIIIIQII")
+USE_BYTES = 128
+SLOT_AT, SLOT_BYTES = 64, 64 + 16 * USE_BYTES
 
 
 def eventually(holds: Callable[[], Any], what: str, seconds: float = 10.0) -> Any:
@@ -191,7 +193,17 @@ class Attached:
         with mmap.mmap(self.control_fd, CONTROL_HEAD.size + CONTROL_DEVICE.size, prot=mmap.PROT_READ) as page:
             head = CONTROL_HEAD.unpack_from(page, 0)
             device = CONTROL_DEVICE.unpack_from(page, CONTROL_HEAD.size)
-        names = ("magic", "layout", "state", "device_count", "slot_count", "epoch", "heartbeat_ns", "agent_pid")
+        names = (
+            "magic",
+            "layout",
+            "state",
+            "device_count",
+            "slot_count",
+            "epoch",
+            "heartbeat_ns",
+            "agent_pid",
+            "governor_ns",
+        )
         limits = (
             "uuid",
             "memory_limit_bytes",
@@ -200,6 +212,8 @@ class Attached:
             "ceiling_ppm",
             "gate",
             "contenders",
+            "flight_bound_ns",
+            "is_governed",
         )
         return {**dict(zip(names, head, strict=False)), **dict(zip(limits, device, strict=False))}
 
@@ -218,7 +232,7 @@ class Attached:
         self.control_fd = self.usage_fd = -1
 
 
-def request_of(secret: str, layout: int = 1, magic: int = MAGIC) -> bytes:
+def request_of(secret: str, layout: int = LAYOUT, magic: int = MAGIC) -> bytes:
     return REQUEST.pack(magic, layout, secret.encode())
 
 
@@ -278,13 +292,13 @@ import array, mmap, os, socket, struct, sys, time
 path, secret, held, then = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 connection.connect(path)
-connection.send(struct.pack("=II64s", 0x4A564750, 1, secret.encode()))
+connection.send(struct.pack("=II64s", 0x4A564750, 2, secret.encode()))
 fds = array.array("i")
 reply, rights, _, _ = connection.recvmsg(1024, socket.CMSG_SPACE(8))
 fds.frombytes(rights[0][2])
 slot = struct.unpack_from("=IIII", reply)[3]
 page = mmap.mmap(fds[1], 0)
-struct.pack_into("=QQQ", page, 64 + slot * 1088 + 64, held, 0, 7)
+struct.pack_into("=QQQ", page, 64 + slot * 2112 + 64, held, 0, 7)
 if then == "fork" and os.fork() == 0:
     os.write(1, b"%d\\n" % os.getpid())
     time.sleep(600)

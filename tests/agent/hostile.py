@@ -22,7 +22,7 @@ if len(sys.argv) > 6:
     os.setgid(int(sys.argv[6]))
     os.setuid(int(sys.argv[6]))
 dice = random.Random(seed)
-RIGHT = struct.pack("=II64s", 0x4A564750, 1, b"0123456789abcdef" * 4)
+RIGHT = struct.pack("=II64s", 0x4A564750, 2, b"0123456789abcdef" * 4)
 
 
 def connected() -> socket.socket | None:

@@ -13,13 +13,18 @@
 #include <stdint.h>
 
 #define JVGPU_MAGIC 0x4a564750u  // "JVGP"
-#define JVGPU_LAYOUT 1u
+#define JVGPU_LAYOUT 2u
 
 #define JVGPU_MAX_DEVICES 16u
 #define JVGPU_MAX_SLOTS 1024u
 #define JVGPU_UUID_BYTES 16u
 #define JVGPU_SECRET_BYTES 32u
 #define JVGPU_MESSAGE_BYTES 192u
+
+enum {
+  JVGPU_GATE_OPEN = 0,
+  JVGPU_GATE_CLOSED = 1,  // launches wait, while governor_ns is fresh
+};
 
 enum {
   JVGPU_CLAIM_BOUND = 1,
@@ -33,8 +38,11 @@ typedef struct jvgpu_control_device_s {
   uint64_t memory_overhead_bytes;   // contexts, module code: seen by NVML only
   uint32_t share_ppm;               // promised part of GPU time, 1..1000000
   uint32_t ceiling_ppm;             // most it may use, share_ppm..1000000
-  uint32_t gate;                    // 0 = open; a futex word
+  uint32_t gate;                    // JVGPU_GATE_*; a futex word
   uint32_t contenders;              // processes, of any tenant, that launched here lately; 0 = not known
+  uint64_t flight_bound_ns;         // most estimated GPU time a process may have in flight, 0 = any
+  uint32_t is_governed;             // 1 = somebody is, or may soon be, held back here: say what is done
+  uint32_t reserved;
 } jvgpu_control_device_t;
 
 typedef struct jvgpu_control_s {
@@ -46,7 +54,8 @@ typedef struct jvgpu_control_s {
   uint32_t               epoch;         // grows with every change the agent makes, heartbeats apart
   uint64_t               heartbeat_ns;  // CLOCK_MONOTONIC of the agent's last sign of life
   uint64_t               agent_pid;     // host PID, for messages
-  uint64_t               reserved[3];
+  uint64_t               governor_ns;   // CLOCK_MONOTONIC of the governor's last look, 0 = there is none
+  uint64_t               reserved[2];
   jvgpu_control_device_t devices[JVGPU_MAX_DEVICES];
 } jvgpu_control_t;
 
@@ -58,7 +67,14 @@ typedef struct jvgpu_use_s {
   uint64_t waited_ns;      // work in flight, less the GPU time it had
   uint64_t busy_ns;        // GPU time, charged as launches are made
   uint64_t refused;        // allocations refused for want of room in the slice
-  uint64_t reserved[2];
+  uint64_t done_ns;        // of busy_ns, what is known to be over; kept while the device is governed
+  uint64_t gated_ns;       // time that launches stood at a closed gate or at the flight bound
+  uint64_t throttled;      // launches that did
+  uint64_t sm_ns;          // GPU time x the part of the SMs that the launches could fill
+  uint64_t allocations;    // live allocations
+  uint32_t blocked;        // threads that stand there now
+  uint32_t reserved32;
+  uint64_t reserved[4];
 } jvgpu_use_t;
 
 // One process. The agent writes `pid` at attach and clears the slot at death; the rest is the tenant's.
