@@ -11,29 +11,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from jupyter_vgpu.errors import BadValueError
-from jupyter_vgpu.model import MAX_DEVICES, PRIORITIES, Memory, Profile
-from jupyter_vgpu.units import MIB, parse_bytes, parse_fraction, to_ppm
+from jupyter_vgpu.model import MAX_DEVICES, PRIORITIES, Memory, Priority, Profile
+from jupyter_vgpu.reading import Entry, by, read
+from jupyter_vgpu.units import MIB, PPM, parse_bytes, parse_fraction, to_ppm
 
 BACKENDS = ("auto", "intercept", "whole")
-POLICIES = ("default", "force")
-PROFILE_KEYS = (
-    "share",
-    "memory",
-    "ceiling",
-    "devices",
-    "backend",
-    "description",
-    "default",
-    "cores",
-    "memory_blocks",
-    "policy",
-    "priority",
-    "max_hours",
-    "allowed_groups",
-    "order",
-)
 MEMORY_BLOCK_BYTES = 256 * MIB
 
 BUILT_IN_PROFILES: Mapping[str, Mapping[str, object]] = {
@@ -75,23 +62,6 @@ def parse_memory(value: object, key: str) -> Memory:
     )
 
 
-def _parse_devices(value: object, key: str) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_DEVICES:
-        return value
-    raise BadValueError(key, value, f"a whole number of devices from 1 to {MAX_DEVICES} is")
-
-
-def parse_backend(value: object, key: str) -> str:
-    """Return `value` if it is the name of a backend, or `"auto"`.
-
-    Raises:
-        BadValueError: It is not.
-    """
-    if isinstance(value, str) and value in BACKENDS:
-        return value
-    raise BadValueError(key, value, f"one of {', '.join(BACKENDS)} is")
-
-
 def check_name(value: object, key: str, longest: int = 100) -> str:
     """Return `value` if it is a name: 1..`longest` printable characters, no space at either end.
 
@@ -120,125 +90,127 @@ def parse_ceiling(value: object, share: Fraction | None, key: str) -> int:
     return to_ppm(ceiling)
 
 
+def parse_names(value: object, key: str) -> tuple[str, ...]:
+    """Return a list of names, at least one.
+
+    Raises:
+        BadValueError: It is something else.
+    """
+    if isinstance(value, (list, tuple)) and value and all(isinstance(name, str) and name for name in value):
+        return tuple(value)
+    raise BadValueError(key, value, 'a list with at least one name is, as ["course-a"]')
+
+
+class ProfileEntry(Entry):
+    """A profile as it is written."""
+
+    share: Annotated[Fraction | None, by(parse_fraction)] = None
+    memory: Annotated[Memory | None, by(parse_memory)] = None
+    ceiling: Annotated[Fraction | None, by(parse_fraction)] = None
+    devices: int = Field(1, ge=1, le=MAX_DEVICES, description=f"a whole number of devices from 1 to {MAX_DEVICES} is")
+    backend: Literal["auto", "intercept", "whole"] = Field("auto", description=f"one of {', '.join(BACKENDS)} is")
+    description: str = Field("", description="a text is")
+    default: bool = Field(False, description="true or false is")
+    cores: int = Field(
+        0, ge=1, le=100 * MAX_DEVICES, description=f"a whole number from 1 to {100 * MAX_DEVICES} is: hundredths"
+    )
+    memory_blocks: int = Field(0, ge=1, le=1 << 20, description="a whole number from 1 to 1048576 is: blocks of 256MiB")
+    policy: Literal["default", "force", "disable"] = Field("default", description="one of default, force, disable is")
+    priority: Priority = Field("normal", description=f"one of {', '.join(PRIORITIES)} is")
+    max_hours: float | None = Field(
+        None, gt=0, le=100_000, description="a number of hours above 0 and at most 100000 is, as 4 or 0.5"
+    )
+    allowed_groups: Annotated[tuple[str, ...] | None, by(parse_names)] = None
+    order: int = Field(0, ge=-1000, le=1000, description="a whole number from -1000 to 1000 is")
+    gpu: bool = Field(True, description="true or false is; false = a server without a GPU")
+
+
+PROFILE_KEYS = tuple(ProfileEntry.model_fields)
+_ABOUT_NO_GPU = frozenset(("gpu", "description", "default", "allowed_groups", "order"))
+
+
 def parse_profile(name: str, entry: object, key: str) -> Profile:
     """Return the profile that `entry` describes.
 
     Args:
         name: The profile's name.
         entry: A mapping with keys of `PROFILE_KEYS`. A share alone gives the same fraction of the memory; memory
-            alone gives a share of the same part, worked out on the device; neither is for `backend: whole` only.
+            alone gives a share of the same part, worked out on the device; neither is for `backend: whole` only, and
+            for `gpu: false`.
         key: Where the entry stands, for messages.
 
     Raises:
         BadValueError: Naming the key, the value and what is allowed.
     """
-    if not isinstance(entry, Mapping):
-        raise BadValueError(key, entry, f"a mapping with some of {', '.join(PROFILE_KEYS)} is")
-    for unknown in entry:
-        if unknown not in PROFILE_KEYS:
-            raise BadValueError(f"{key}.{unknown}", entry[unknown], f"only the keys {', '.join(PROFILE_KEYS)} are")
-    entry = _in_parts(entry, key)
-    backend = parse_backend(entry.get("backend", "auto"), f"{key}.backend")
-    share = parse_fraction(entry["share"], f"{key}.share") if "share" in entry else None
-    memory = parse_memory(entry["memory"], f"{key}.memory") if "memory" in entry else None
-    if backend == "whole":
-        share, memory = _check_whole(entry, share, memory, key)
-    elif share is None and memory is None:
-        raise BadValueError(key, dict(entry), '"share", "memory" or both must be given unless backend is "whole"')
-    if memory is None:
-        memory = Memory(fraction=share)
-    description = entry.get("description", "")
-    if not isinstance(description, str):
-        raise BadValueError(f"{key}.description", description, "a text is")
-    is_default = entry.get("default", False)
-    if not isinstance(is_default, bool):
-        raise BadValueError(f"{key}.default", is_default, "true or false is")
+    written = read(ProfileEntry, entry, key)
+    assert isinstance(entry, Mapping)
+    if not written.gpu:
+        for other in entry:
+            if other not in _ABOUT_NO_GPU:
+                raise BadValueError(f"{key}.{other}", entry[other], "none is where gpu is false")
+    share, memory, devices = _amounts(written, entry, key)
     return Profile(
         name=check_name(name, f"{key} (name)"),
         share_ppm=to_ppm(share) if share is not None else 0,
-        ceiling_ppm=_ceiling(entry, share, key),
+        ceiling_ppm=_ceiling(written, entry, share, key),
         memory=memory,
-        devices=_parse_devices(entry.get("devices", 1), f"{key}.devices"),
-        backend=backend,
-        description=description,
-        is_default=is_default,
-        priority=_one_of(entry, "priority", PRIORITIES, "normal", key),
-        max_hours=_max_hours(entry, key),
-        allowed_groups=_groups(entry["allowed_groups"], f"{key}.allowed_groups") if "allowed_groups" in entry else None,
-        order=_whole_number(entry.get("order", 0), f"{key}.order", -1000, 1000),
+        devices=devices,
+        backend=written.backend,
+        description=written.description,
+        is_default=written.default,
+        priority=written.priority,
+        max_hours=written.max_hours,
+        allowed_groups=written.allowed_groups,
+        order=written.order,
     )
 
 
-def _in_parts(entry: Mapping[str, object], key: str) -> Mapping[str, object]:
-    """Return `entry` with hundredths of a card and 256 MiB blocks written as share, devices and memory.
+def _amounts(written: ProfileEntry, entry: Mapping[str, object], key: str) -> tuple[Fraction | None, Memory, int]:
+    """Return share, memory and number of devices, whichever way they are written.
 
     From 100 hundredths on only whole cards can be had. source: gpu-manager, README, "vcuda-core", "vcuda-memory"
     """
-    parts = dict(entry)
     for unit, names in (("cores", ("share", "devices")), ("memory_blocks", ("memory",))):
         for name in names:
             if unit in entry and name in entry:
                 raise BadValueError(f"{key}.{name}", entry[name], f"either {unit} or {name} is")
-    if "cores" in entry:
-        cores = _whole_number(parts.pop("cores"), f"{key}.cores", 1, 100 * MAX_DEVICES)
+    if not written.gpu:
+        return None, Memory(fraction=_WHOLE), 0
+    share, memory, devices = written.share, written.memory, written.devices
+    if cores := written.cores:
         if cores > 100 and (cores % 100 or "memory_blocks" in entry or "memory" in entry):
             raise BadValueError(
                 f"{key}.cores", cores, "up to 100 is, or whole cards without an amount of memory: 200, 300, …"
             )
-        parts["share"], parts["devices"] = Fraction(min(cores, 100), 100), max(1, cores // 100)
-    if "memory_blocks" in entry:
-        blocks = _whole_number(parts.pop("memory_blocks"), f"{key}.memory_blocks", 1, 1 << 20)
-        parts["memory"] = blocks * MEMORY_BLOCK_BYTES
-    return parts
+        share, devices = Fraction(min(cores, 100), 100), max(1, cores // 100)
+    if written.memory_blocks:
+        memory = Memory(size_bytes=written.memory_blocks * MEMORY_BLOCK_BYTES)
+    if written.backend == "whole":
+        # An entry that asks for less must not be called whole.
+        if share not in (None, _WHOLE):
+            raise BadValueError(f"{key}.share", entry.get("share", written.cores), _WHOLE_ALLOWED)
+        if memory not in (None, Memory(fraction=_WHOLE)):
+            raise BadValueError(f"{key}.memory", entry.get("memory", written.memory_blocks), _WHOLE_ALLOWED)
+        share = _WHOLE
+    if share is None and memory is None:
+        raise BadValueError(
+            key, dict(entry), '"share", "memory" or both must be given unless backend is "whole" or gpu is false'
+        )
+    return share, memory or Memory(fraction=share), devices
 
 
-def _ceiling(entry: Mapping[str, object], share: Fraction | None, key: str) -> int:
-    if _one_of(entry, "policy", POLICIES, "default", key) == "default":
-        return parse_ceiling(entry.get("ceiling", 1), share, f"{key}.ceiling")
-    if "ceiling" in entry:
+def _ceiling(written: ProfileEntry, entry: Mapping[str, object], share: Fraction | None, key: str) -> int:
+    if written.policy == "default":
+        return PPM if written.ceiling is None else parse_ceiling(written.ceiling, share, f"{key}.ceiling")
+    if written.policy == "disable":
+        if written.ceiling not in (None, _WHOLE):
+            raise BadValueError(f"{key}.ceiling", entry["ceiling"], 'only 1 is with policy "disable"')
+        return PPM
+    if written.ceiling is not None:
         raise BadValueError(f"{key}.ceiling", entry["ceiling"], 'none is with policy "force": it is the share')
     if share is None:
         raise BadValueError(f"{key}.policy", "force", '"force" is only with a share, which then is the most there is')
     return to_ppm(share)
-
-
-def _one_of(entry: Mapping[str, object], name: str, allowed: tuple[str, ...], default: str, key: str) -> str:
-    value = entry.get(name, default)
-    if isinstance(value, str) and value in allowed:
-        return value
-    raise BadValueError(f"{key}.{name}", value, f"one of {', '.join(allowed)} is")
-
-
-def _whole_number(value: object, key: str, least: int, most: int) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
-        return value
-    raise BadValueError(key, value, f"a whole number from {least} to {most} is")
-
-
-def _max_hours(entry: Mapping[str, object], key: str) -> float | None:
-    if "max_hours" not in entry:
-        return None
-    value = entry["max_hours"]
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 100_000:
-        return float(value)
-    raise BadValueError(f"{key}.max_hours", value, "a number of hours above 0 and at most 100000 is, as 4 or 0.5")
-
-
-def _groups(value: object, key: str) -> tuple[str, ...]:
-    if isinstance(value, (list, tuple)) and value and all(isinstance(name, str) and name for name in value):
-        return tuple(value)
-    raise BadValueError(key, value, 'a list with at least one name of a group is, as ["course-a"]')
-
-
-def _check_whole(
-    entry: Mapping[str, object], share: Fraction | None, memory: Memory | None, key: str
-) -> tuple[Fraction, Memory]:
-    """Return share and memory of a whole device; refuse an entry that asks for less and calls it whole."""
-    if share not in (None, _WHOLE):
-        raise BadValueError(f"{key}.share", entry["share"], _WHOLE_ALLOWED)
-    if memory not in (None, Memory(fraction=_WHOLE)):
-        raise BadValueError(f"{key}.memory", entry["memory"], _WHOLE_ALLOWED)
-    return _WHOLE, Memory(fraction=_WHOLE)
 
 
 def parse_profiles(mapping: object, key: str = "profiles") -> list[Profile]:
@@ -300,7 +272,7 @@ def parse_group_overrides(value: object, profiles: Mapping[str, object], key: st
         changes = entry["profiles"]
         if not isinstance(changes, Mapping) or not all(isinstance(change, Mapping) for change in changes.values()):
             raise BadValueError(f"{here}.profiles", changes, "a mapping from profiles to mappings is")
-        overrides[name] = GroupOverride(_groups(entry["groups"], f"{here}.groups"), changes)
+        overrides[name] = GroupOverride(parse_names(entry["groups"], f"{here}.groups"), changes)
         parse_profiles(overridden(profiles, [overrides[name]]), f"{here}.profiles")
     return overrides
 

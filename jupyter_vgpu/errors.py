@@ -71,6 +71,13 @@ class UnknownClaimError(VGPUError):
     http_status = 404
 
 
+class UnknownDeviceError(VGPUError):
+    """This node has no such device."""
+
+    reason = "unknown-device"
+    http_status = 404
+
+
 class NoDriverError(VGPUError):
     """No NVIDIA driver, or none that answers."""
 

@@ -17,7 +17,8 @@ from jupyter_vgpu.units import MIB, PPM
 ClaimState = Literal["pending", "bound", "parked", "released"]
 CLAIM_STATES: tuple[ClaimState, ...] = ("pending", "bound", "parked", "released")
 
-PRIORITIES = ("low", "normal", "high")
+Priority = Literal["low", "normal", "high"]
+PRIORITIES: tuple[Priority, ...] = ("low", "normal", "high")
 
 MAX_DEVICES = 16  # JVGPU_MAX_DEVICES in native/include/jvgpu/pages.h
 
@@ -63,7 +64,8 @@ class Profile:
         share_ppm: Promised part of a device's time; 0 means "by memory": memory ÷ device total.
         ceiling_ppm: Most it may use; equal to the share = hard limit, 1,000,000 = soft.
         memory: Memory on each device.
-        devices: Number of devices, 1..16; share and memory are meant per device.
+        devices: Number of devices, 1..16; share and memory are meant per device. 0 = a server without a GPU, which
+            holds no slice.
         backend: `"auto"`, `"intercept"` or `"whole"`.
         description: One sentence for the spawn page; may be empty.
         is_default: Whether the spawn page starts with it.
@@ -81,7 +83,7 @@ class Profile:
     backend: str = "auto"
     description: str = ""
     is_default: bool = False
-    priority: str = "normal"
+    priority: Priority = "normal"
     max_hours: float | None = None
     allowed_groups: tuple[str, ...] | None = None
     order: int = 0
@@ -123,12 +125,21 @@ class Device:
 
 @dataclass(frozen=True)
 class Grant:
-    """One device's part of a claim."""
+    """One device's part of a claim.
+
+    Attributes:
+        uuid: The device.
+        memory_bytes: Most memory there.
+        share_ppm: Promised part of its time.
+        ceiling_ppm: Most of its time.
+        isolation: Isolation group: the device is shared with grants of the same one only; `""` = of those without one.
+    """
 
     uuid: str
     memory_bytes: int
     share_ppm: int
     ceiling_ppm: int
+    isolation: str = ""
 
 
 @dataclass(frozen=True)
@@ -141,6 +152,8 @@ class ClaimRequest:
         uid: Host user that the tenant's processes run as.
         profile: What they get.
         backend: How it is to be enforced; `"auto"` leaves it to the agent.
+        isolation: It shares devices with claims of this hub that say the same only; empty = with all that say nothing.
+        is_spread: Whether it goes on the emptiest devices instead of the fullest that have room.
     """
 
     tenant: str
@@ -148,6 +161,8 @@ class ClaimRequest:
     uid: int
     profile: Profile
     backend: str = "auto"
+    isolation: str = ""
+    is_spread: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,6 +181,7 @@ class Claim:
         created_at: Unix seconds.
         secret_sha256: Hex digest of the claim secret; the secret itself is kept nowhere.
         part_of: Id of the claim whose slice this one has a part of; empty for a slice of its own.
+        priority: The profile's: whose work goes first where several tenants want one device.
     """
 
     claim_id: str
@@ -179,6 +195,7 @@ class Claim:
     created_at: float
     secret_sha256: str
     part_of: str = ""
+    priority: Priority = "normal"
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ decision back. Nothing here reads NVML, the clock or the configuration.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from jupyter_vgpu.errors import BadValueError, NoCapacityError
@@ -43,11 +43,19 @@ class Room:
         return self.free_bytes == self.total_bytes and self.free_share_ppm == PPM
 
 
-def rooms(devices: Iterable[Device], grants: Iterable[Grant]) -> list[Room]:
-    """Return what `grants` leave of `devices`, in the devices' order."""
+def rooms(devices: Iterable[Device], grants: Iterable[Grant], drained: Collection[str] = ()) -> list[Room]:
+    """Return what `grants` leave of `devices`, in the devices' order.
+
+    Args:
+        devices: The node's devices.
+        grants: What is held there.
+        drained: UUIDs of devices that take no new claims.
+    """
     memory_bytes: dict[str, int] = {}
     share_ppm: dict[str, int] = {}
+    isolation: dict[str, set[str]] = {}
     for grant in grants:
+        isolation.setdefault(grant.uuid, set()).add(grant.isolation)
         memory_bytes[grant.uuid] = memory_bytes.get(grant.uuid, 0) + grant.memory_bytes
         share_ppm[grant.uuid] = share_ppm.get(grant.uuid, 0) + grant.share_ppm
     return [
@@ -57,6 +65,8 @@ def rooms(devices: Iterable[Device], grants: Iterable[Grant]) -> list[Room]:
             total_bytes=device.total_bytes,
             free_bytes=device.total_bytes - memory_bytes.get(device.uuid, 0),
             free_share_ppm=PPM - share_ppm.get(device.uuid, 0),
+            is_usable=device.uuid not in drained,
+            isolation=frozenset(isolation.get(device.uuid, ())),
         )
         for device in devices
     ]
@@ -136,7 +146,7 @@ def best_fit(
     chosen = able[: profile.devices]
     if distances and profile.devices > 1:
         chosen = list(_nearest(able, profile.devices, distances))
-    return tuple(grant_on(room, profile) for room in chosen)
+    return tuple(replace(grant_on(room, profile), isolation=isolation or "") for room in chosen)
 
 
 def _emptiness(room: Room) -> tuple[float, str]:

@@ -11,17 +11,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
+from typing import Annotated
+
+from pydantic import Field
 
 from jupyter_vgpu.errors import BadValueError, VGPUError
-from jupyter_vgpu.model import PRIORITIES
+from jupyter_vgpu.model import PRIORITIES, Priority
+from jupyter_vgpu.reading import Entry, by, read
 from jupyter_vgpu.units import format_bytes, parse_bytes
 
-QUOTA_KEYS = ("slices", "memory", "gpu_hours", "window_days", "priority")
-SECTIONS = ("everyone", "members", "groups", "users")
-
 _DAY_SECONDS = 86_400.0
-_MOST_SLICES = 100_000
-_MOST_HOURS = 1e9
 
 
 class QuotaError(VGPUError):
@@ -289,6 +288,58 @@ def _most_generous(quotas: Sequence[Quota]) -> Quota:
     )
 
 
+class QuotaEntry(Entry):
+    """A quota as it is written."""
+
+    slices: int | None = Field(None, ge=0, le=100_000, description="a whole number of slices from 0 to 100000 is")
+    memory: Annotated[int | None, by(parse_bytes)] = None
+    gpu_hours: float | None = Field(
+        None, ge=0, le=1e9, allow_inf_nan=False, description="a number of hours from 0 is, as 20 or 7.5"
+    )
+    window_days: float = Field(
+        7.0, ge=1 / 24, le=3660, description="a number of days from 1/24 to 3660 is, as 7 or 0.5"
+    )
+    priority: Priority | None = Field(None, description=f"one of {', '.join(PRIORITIES)} is")
+
+
+QUOTA_KEYS = tuple(QuotaEntry.model_fields)
+
+
+def parse_quota(entry: object, key: str) -> Quota:
+    """Return one quota.
+
+    Raises:
+        BadValueError: Naming the key, the value and what is allowed.
+    """
+    written = read(QuotaEntry, entry, key)
+    assert isinstance(entry, Mapping)
+    if "window_days" in entry and written.gpu_hours is None:
+        raise BadValueError(f"{key}.window_days", entry["window_days"], "it is with gpu_hours only, whose window it is")
+    return Quota(
+        slices=written.slices,
+        memory_bytes=written.memory,
+        gpu_hours=written.gpu_hours,
+        window_seconds=written.window_days * _DAY_SECONDS,
+        priority=None if written.priority is None else PRIORITIES.index(written.priority),
+    )
+
+
+def _quotas_by_name(entries: object, key: str) -> dict[str, Quota]:
+    if not isinstance(entries, Mapping):
+        raise BadValueError(key, entries, "a mapping from names to quotas is")
+    for name in entries:
+        if not isinstance(name, str) or not name:
+            raise BadValueError(key, name, "a name is")
+    return {name: parse_quota(entry, f"{key}[{name!r}]") for name, entry in entries.items()}
+
+
+class _QuotasEntry(Entry):
+    everyone: Annotated[Quota, by(parse_quota)] = Quota()
+    members: Annotated[Mapping[str, Quota], by(_quotas_by_name)] = Field(default_factory=dict)
+    groups: Annotated[Mapping[str, Quota], by(_quotas_by_name)] = Field(default_factory=dict)
+    users: Annotated[Mapping[str, Quota], by(_quotas_by_name)] = Field(default_factory=dict)
+
+
 def parse_quotas(value: object, key: str = "quotas") -> Quotas:
     """Return the quotas that an admin wrote.
 
@@ -300,57 +351,5 @@ def parse_quotas(value: object, key: str = "quotas") -> Quotas:
     Raises:
         BadValueError: Naming the key, the value and what is allowed.
     """
-    if not isinstance(value, Mapping):
-        raise BadValueError(key, value, f"a mapping with some of {', '.join(SECTIONS)} is")
-    for section in value:
-        if section not in SECTIONS:
-            raise BadValueError(f"{key}.{section}", value[section], f"only the keys {', '.join(SECTIONS)} are")
-    named: dict[str, dict[str, Quota]] = {}
-    for section in ("members", "groups", "users"):
-        entries = value.get(section, {})
-        if not isinstance(entries, Mapping):
-            raise BadValueError(f"{key}.{section}", entries, "a mapping from names to quotas is")
-        for name in entries:
-            if not isinstance(name, str) or not name:
-                raise BadValueError(f"{key}.{section}", name, "a name is")
-        named[section] = {name: parse_quota(entry, f"{key}.{section}[{name!r}]") for name, entry in entries.items()}
-    return Quotas(everyone=parse_quota(value.get("everyone", {}), f"{key}.everyone"), **named)
-
-
-def parse_quota(entry: object, key: str) -> Quota:
-    """Return one quota.
-
-    Raises:
-        BadValueError: Naming the key, the value and what is allowed.
-    """
-    if not isinstance(entry, Mapping):
-        raise BadValueError(key, entry, f"a mapping with some of {', '.join(QUOTA_KEYS)} is")
-    for unknown in entry:
-        if unknown not in QUOTA_KEYS:
-            raise BadValueError(f"{key}.{unknown}", entry[unknown], f"only the keys {', '.join(QUOTA_KEYS)} are")
-    slices = _number(entry, "slices", key, 0, _MOST_SLICES, "a whole number of slices from 0 is", whole=True)
-    hours = _number(entry, "gpu_hours", key, 0, _MOST_HOURS, "a number of hours from 0 is, as 20 or 7.5")
-    days = _number(entry, "window_days", key, 1 / 24, 3660, "a number of days from 1/24 to 3660 is, as 7 or 0.5")
-    if days is not None and hours is None:
-        raise BadValueError(f"{key}.window_days", entry["window_days"], "it is with gpu_hours only, whose window it is")
-    priority = entry.get("priority")
-    if "priority" in entry and priority not in PRIORITIES:
-        raise BadValueError(f"{key}.priority", priority, f"one of {', '.join(PRIORITIES)} is")
-    return Quota(
-        slices=None if slices is None else int(slices),
-        memory_bytes=parse_bytes(entry["memory"], f"{key}.memory") if "memory" in entry else None,
-        gpu_hours=hours,
-        window_seconds=(7.0 if days is None else days) * _DAY_SECONDS,
-        priority=None if priority is None else PRIORITIES.index(priority),
-    )
-
-
-def _number(
-    entry: Mapping[str, object], name: str, key: str, least: float, most: float, allowed: str, whole: bool = False
-) -> float | None:
-    if name not in entry:
-        return None
-    value = entry[name]
-    if isinstance(value, int if whole else (int, float)) and not isinstance(value, bool) and least <= value <= most:
-        return float(value)
-    raise BadValueError(f"{key}.{name}", value, allowed)
+    written = read(_QuotasEntry, value, key)
+    return Quotas(written.everyone, written.members, written.groups, written.users)

@@ -33,6 +33,7 @@ class ProfileBody(Body):
     memory_fraction: Any = None
     devices: Any = 1
     backend: Any = "auto"
+    priority: Any = "normal"
 
 
 class ClaimBody(Body):
@@ -43,6 +44,8 @@ class ClaimBody(Body):
     uid: StrictInt = Field(ge=0, le=_LARGEST_UID)
     profile: ProfileBody
     while_peer_lives: StrictBool = False
+    isolation: StrictStr = ""
+    spread: StrictBool = False
 
     def request(self) -> ClaimRequest:
         """Return the request this body is.
@@ -51,7 +54,11 @@ class ClaimBody(Body):
             BadValueError: The profile is not allowed.
         """
         profile = self.profile
-        entry: dict[str, object] = {"devices": profile.devices, "backend": profile.backend}
+        entry: dict[str, object] = {
+            "devices": profile.devices,
+            "backend": profile.backend,
+            "priority": profile.priority,
+        }
         if profile.share not in (None, 0):  # 0 and absent: by memory
             entry["share"] = profile.share
         if profile.ceiling is not None:
@@ -69,7 +76,15 @@ class ClaimBody(Body):
             hub=check_name(self.hub, "hub", _LONGEST_TENANT),
             uid=self.uid,
             profile=parse_profile(profile.name, entry, "profile"),
+            isolation=self.isolation and check_name(self.isolation, "isolation", _LONGEST_TENANT),
+            is_spread=self.spread,
         )
+
+
+class DeviceBody(Body):
+    """Body of `PUT /v1/devices/UUID`."""
+
+    drained: StrictBool
 
 
 def parse_claim_body(content: bytes) -> ClaimBody:

@@ -34,6 +34,7 @@ class ClaimBook:
             devices: The node's devices.
         """
         self.devices = tuple(devices)
+        self.drained: set[str] = set()  # UUIDs of devices that take no new claims; what is there may stay
         self._claims: dict[str, Claim] = {}
         self._released: deque[str] = deque(maxlen=_REMEMBERED_RELEASES)
 
@@ -62,7 +63,7 @@ class ClaimBook:
             lingering: What processes of released claims still hold.
         """
         held = [grant for claim in self.slices for grant in claim.grants]
-        return rooms(self.devices, [*held, *lingering])
+        return rooms(self.devices, [*held, *lingering], self.drained)
 
     def admit(
         self, request: ClaimRequest, claim_id: str, secret: str, now: float, lingering: Iterable[Grant] = ()
@@ -82,7 +83,9 @@ class ClaimBook:
         """
         backend = choose_backend(request.profile, request.backend)
         profile = replace(request.profile, backend=backend.name)
-        grants = best_fit(self.rooms(lingering), profile)
+        # A group's name is its hub's own: another hub's may be called the same.
+        isolation = f"{request.hub}: {request.isolation}" if request.isolation else ""
+        grants = best_fit(self.rooms(lingering), profile, isolation, request.is_spread)
         claim = Claim(
             claim_id=claim_id,
             tenant=request.tenant,
@@ -94,6 +97,7 @@ class ClaimBook:
             state="bound",
             created_at=now,
             secret_sha256=digest(secret),
+            priority=profile.priority,
         )
         self._claims[claim_id] = claim
         return claim, backend

@@ -12,7 +12,7 @@ from tornado.httpserver import HTTPServer
 
 from jupyter_vgpu._version import __version__
 from jupyter_vgpu.agent import views
-from jupyter_vgpu.agent.bodies import parse_claim_body
+from jupyter_vgpu.agent.bodies import DeviceBody, parse_body, parse_claim_body
 from jupyter_vgpu.agent.service import Agent
 from jupyter_vgpu.agent.web import JsonHandler, make_server
 from jupyter_vgpu.errors import BadValueError, NotAuthorizedError
@@ -50,6 +50,13 @@ class _Health(_HubHandler):
 class _Devices(_HubHandler):
     def get(self) -> None:
         self.send({"devices": views.device_views(self.agent.book, self.agent.rooms())})
+
+
+class _Device(_HubHandler):
+    async def put(self, uuid: str) -> None:
+        await self.agent.drain(uuid, parse_body(DeviceBody, self.request.body).drained)
+        views_of_all = views.device_views(self.agent.book, self.agent.rooms())
+        self.send({"device": next(view for view in views_of_all if view["uuid"] == uuid)})
 
 
 class _Claims(_HubHandler):
@@ -114,6 +121,7 @@ def serve_hubs(agent: Agent, listener: socket.socket, hub_token: str) -> HTTPSer
     rules = [
         (r"/v1/health", _Health, given),
         (r"/v1/devices", _Devices, given),
+        (r"/v1/devices/([0-9A-Za-z-]{1,64})", _Device, given),
         (r"/v1/claims", _Claims, given),
         (r"/v1/claims/([0-9A-Za-z-]{1,64})", _Claim, given),
         (r"/v1/claims/([0-9A-Za-z-]{1,64})/usage", _ClaimUsage, given),

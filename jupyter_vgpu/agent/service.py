@@ -33,7 +33,7 @@ from jupyter_vgpu.agent.tenant import Tenant, Verification
 from jupyter_vgpu.agent.watch import DeathWatch, Looker
 from jupyter_vgpu.backends import BACKENDS, Enforcement, Node
 from jupyter_vgpu.client import AgentInfo
-from jupyter_vgpu.errors import NoCapacityError, NotAuthorizedError, UnknownClaimError
+from jupyter_vgpu.errors import NoCapacityError, NotAuthorizedError, UnknownClaimError, UnknownDeviceError
 from jupyter_vgpu.model import Claim, ClaimRequest, Device, Edits, Grant
 from jupyter_vgpu.nvml import Nvml
 from jupyter_vgpu.placement import Room
@@ -100,6 +100,8 @@ class Agent:
         self._background: set[asyncio.Task[Claim | None]] = set()
         for stored in store.load(state_path) if state_path else ():
             self._adopt(stored)
+        if state_path:
+            self.book.drained |= store.load_drained(state_path)
         for claim in self.book.slices:
             self._share_out(claim.claim_id)
 
@@ -202,6 +204,18 @@ class Agent:
     def rooms(self) -> list[Room]:
         """Return what no claim has been promised, and no process of a released one still holds."""
         return self.book.rooms(self._lingering_grants())
+
+    async def drain(self, uuid: str, is_drained: bool) -> None:
+        """Let a device take no new claims, or take some again; it is kept over restarts.
+
+        Raises:
+            UnknownDeviceError: There is no such device.
+        """
+        if uuid not in self._devices:
+            raise UnknownDeviceError(f"no device {uuid!r} on this node: there are {', '.join(self._devices)}")
+        (self.book.drained.add if is_drained else self.book.drained.discard)(uuid)
+        log.info("device %s %s", uuid, "takes no new claims: drained" if is_drained else "is in use again")
+        await self._save()
 
     def _lingering_grants(self) -> list[Grant]:
         return [grant for tenant in self._lingering.values() for grant in tenant.held()]
@@ -357,7 +371,7 @@ class Agent:
             return
         async with self._saving:
             stored = [store.StoredClaim(claim, self._holders.get(claim.claim_id)) for claim in self.book.claims]
-            await asyncio.to_thread(store.save, self._state_path, stored)
+            await asyncio.to_thread(store.save, self._state_path, stored, frozenset(self.book.drained))
 
     # A tenant's processes
 

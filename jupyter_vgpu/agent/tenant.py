@@ -170,7 +170,7 @@ class Tenant:
         No more than was granted: whatever a tenant writes into its page, it takes no room from others.
         """
         return [
-            Grant(grant.uuid, min(self.memory_bytes(index), grant.memory_bytes), 0, grant.ceiling_ppm)
+            replace(grant, memory_bytes=min(self.memory_bytes(index), grant.memory_bytes), share_ppm=0)
             for index, grant in enumerate(self.claim.grants)
         ]
 

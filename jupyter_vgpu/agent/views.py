@@ -39,6 +39,7 @@ def claim_view(claim: Claim, book: ClaimBook) -> ClaimInfo:
         "backend": claim.backend,
         "state": claim.state,
         "created_at": claim.created_at,
+        "priority": claim.priority,
         "devices": [
             {
                 "uuid": grant.uuid,
@@ -65,6 +66,8 @@ def device_views(book: ClaimBook, rooms: Sequence[Room]) -> list[DeviceInfo]:
             "simulated": device.is_simulated,
             "free_bytes": max(0, room.free_bytes),
             "free_share": max(0, room.free_share_ppm) / PPM,
+            "drained": not room.is_usable,
+            "isolation": sorted(room.isolation),
             "claims": [
                 claim.claim_id for claim in book.slices if any(grant.uuid == device.uuid for grant in claim.grants)
             ],

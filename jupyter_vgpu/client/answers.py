@@ -20,7 +20,7 @@ class HealthInfo(TypedDict):
 
 
 class DeviceInfo(TypedDict):
-    """One device; `free_*` is what no claim has been promised."""
+    """One device; `free_*` is what no claim has been promised, `isolation` the groups of the claims that are there."""
 
     uuid: str
     name: str
@@ -31,6 +31,8 @@ class DeviceInfo(TypedDict):
     simulated: bool
     free_bytes: int
     free_share: float
+    drained: bool
+    isolation: list[str]
     claims: list[str]
 
 
@@ -55,6 +57,7 @@ class ClaimInfo(TypedDict):
     backend: str
     state: str
     created_at: float
+    priority: str
     devices: list[ClaimDeviceInfo]
 
 

@@ -63,6 +63,7 @@ def profile_to_wire(profile: Profile, backend: str = "auto") -> dict[str, Any]:
         "ceiling": profile.ceiling_ppm / PPM,
         "devices": profile.devices,
         "backend": profile.backend if backend == "auto" else backend,
+        "priority": profile.priority,
     }
     if profile.share_ppm:
         wire["share"] = profile.share_ppm / PPM
@@ -167,6 +168,18 @@ class HubClient:
         """Return the node's devices with what is free on each."""
         return cast("list[DeviceInfo]", self._ask("GET", "/v1/devices")["devices"])
 
+    def drain(self, uuid: str, is_drained: bool = True) -> DeviceInfo:
+        """Let a device take no new claims, or take some again; return it. Claims that are there stay.
+
+        Args:
+            uuid: The device.
+            is_drained: `False` puts it back to use.
+
+        Raises:
+            UnknownDeviceError: The node has no such device.
+        """
+        return cast(DeviceInfo, self._ask("PUT", f"/v1/devices/{_segment(uuid)}", {"drained": is_drained})["device"])
+
     def claims(self) -> list[ClaimInfo]:
         """Return all claims that hold a slice, of every hub."""
         return cast("list[ClaimInfo]", self._ask("GET", "/v1/claims")["claims"])
@@ -191,6 +204,10 @@ class HubClient:
         }
         if while_this_process_lives:
             body["while_peer_lives"] = True
+        if request.isolation:
+            body["isolation"] = request.isolation
+        if request.is_spread:
+            body["spread"] = True
         answer = self._ask("POST", "/v1/claims", body)
         return GrantedClaim(answer["claim"], answer["secret"], Edits(**answer["edits"]))
 

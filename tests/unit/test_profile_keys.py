@@ -10,7 +10,7 @@ import pytest
 from jupyter_vgpu.config import overridden, parse_group_overrides, parse_profiles, profiles_for
 from jupyter_vgpu.errors import BadValueError
 from jupyter_vgpu.model import Memory, Profile
-from jupyter_vgpu.units import GIB
+from jupyter_vgpu.units import GIB, PPM
 
 
 def one(**entry: Any) -> Profile:
@@ -33,6 +33,15 @@ def test_two_hundred_hundredths_are_two_whole_cards() -> None:
 def test_policy_force_makes_the_share_the_most_there_is() -> None:
     assert one(share="1/4", policy="force").ceiling_ppm == 250_000
     assert one(share="1/4", policy="default").ceiling_ppm == 1_000_000
+
+
+def test_policy_disable_limits_no_time_and_memory_all_the_same() -> None:
+    assert one(share="1/4", policy="disable").ceiling_ppm == PPM
+    assert one(share="1/4", policy="disable").memory.of(4 << 30) == 1 << 30
+
+
+def test_a_server_without_a_gpu_has_no_device() -> None:
+    assert (one(gpu=False).devices, one(gpu=False).share_ppm) == (0, 0)
 
 
 def test_profiles_are_shown_in_their_order_and_the_first_shown_is_the_default() -> None:
@@ -80,9 +89,16 @@ def test_overrides_change_and_add_profiles_in_the_order_of_their_names() -> None
         ({"memory_blocks": 1.5}, "profiles['it'].memory_blocks: 1.5 is not allowed"),
         ({"memory_blocks": 1, "memory": "1GiB"}, "profiles['it'].memory: '1GiB' is not allowed; either memory_blocks"),
         (
-            {"share": 1, "policy": "disable"},
-            "profiles['it'].policy: 'disable' is not allowed; one of default, force is",
+            {"share": 1, "policy": "off"},
+            "profiles['it'].policy: 'off' is not allowed; one of default, force, disable is",
         ),
+        (
+            {"share": "1/4", "policy": "disable", "ceiling": "1/2"},
+            "profiles['it'].ceiling: '1/2' is not allowed; only 1",
+        ),
+        ({"gpu": "no"}, "profiles['it'].gpu: 'no' is not allowed; true or false is"),
+        ({"gpu": False, "memory": "1GiB"}, "profiles['it'].memory: '1GiB' is not allowed; none is where gpu is false"),
+        ({"gpu": True}, "profiles['it']: {'gpu': True} is not allowed"),
         ({"share": "1/4", "policy": "force", "ceiling": 1}, "profiles['it'].ceiling: 1 is not allowed; none is with"),
         ({"memory": "1GiB", "policy": "force"}, "profiles['it'].policy: 'force' is not allowed"),
         ({"share": 1, "priority": 3}, "profiles['it'].priority: 3 is not allowed; one of low, normal, high is"),
