@@ -8,6 +8,7 @@
 #include "devices.h"
 #include "hooks.h"
 #include "meter.h"
+#include "pacer.h"
 
 // Launches between two looks at the agent's heartbeat: milliseconds apart at the fastest.
 #define LOOK_EVERY 4096u
@@ -26,13 +27,21 @@ static inline jvgpu_launch_t begin(uint64_t shape, CUstream stream, const jvgpu_
   if (jvgpu_tick(self, LOOK_EVERY)) {
     jvgpu_attach_renew(self);
   }
-  return jvgpu_meter_begin(self, device, shape, stream, calls);
+  // Before anything is charged: a launch that waits has had nothing yet.
+  jvgpu_pacer_t *pacer =
+      jvgpu_pacer_is_needed(&self->control->devices[device]) ? jvgpu_pacer_admit(self, device) : NULL;
+  jvgpu_launch_t launch = jvgpu_meter_begin(self, device, shape, stream, calls);
+  launch.pacer = pacer;
+  return launch;
 }
 
 static inline CUresult end(jvgpu_launch_t launch, CUstream stream, const jvgpu_stream_calls_t *calls, CUresult result)
 {
   if (launch.meter != NULL) {
     jvgpu_meter_end(launch, stream, calls, result);
+  }
+  if (launch.pacer != NULL && result == CUDA_SUCCESS) {
+    jvgpu_pacer_launched(launch.pacer, stream, calls, launch.charged_ns);
   }
   return result;
 }

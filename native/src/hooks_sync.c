@@ -1,6 +1,7 @@
 // Synchronisation: when the host has seen that everything is done, nothing is in flight any more.
 
 #define _GNU_SOURCE
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "hooks.h"
@@ -8,33 +9,35 @@
 
 // What the host waited for is done; whether that was all there was, the stream or context says, which
 // is asked only where it costs nothing beside the wait. An event may lie before later launches.
-static CUresult waited(CUresult result)
+static CUresult waited(CUresult result, CUstream stream, bool all)
 {
   jvgpu_process_t *self = jvgpu_tenant();
   if (result == CUDA_SUCCESS && self != NULL) {
     jvgpu_meter_drained(self);
+    jvgpu_pacer_drained(self, stream, all);
   }
   return result;
 }
 
 CUresult cuCtxSynchronize(void)
 {
-  return JVGPU_HAS_CU(cuCtxSynchronize) ? waited(jvgpu_real.cuCtxSynchronize()) : JVGPU_NO_SUCH_CU;
+  return JVGPU_HAS_CU(cuCtxSynchronize) ? waited(jvgpu_real.cuCtxSynchronize(), NULL, true) : JVGPU_NO_SUCH_CU;
 }
 
 CUresult cuCtxSynchronize_v2(CUcontext ctx)
 {
-  return JVGPU_HAS_CU(cuCtxSynchronize_v2) ? waited(jvgpu_real.cuCtxSynchronize_v2(ctx)) : JVGPU_NO_SUCH_CU;
+  return JVGPU_HAS_CU(cuCtxSynchronize_v2) ? waited(jvgpu_real.cuCtxSynchronize_v2(ctx), NULL, true) : JVGPU_NO_SUCH_CU;
 }
 
 CUresult cuStreamSynchronize(CUstream stream)
 {
-  return JVGPU_HAS_CU(cuStreamSynchronize) ? waited(jvgpu_real.cuStreamSynchronize(stream)) : JVGPU_NO_SUCH_CU;
+  return JVGPU_HAS_CU(cuStreamSynchronize) ? waited(jvgpu_real.cuStreamSynchronize(stream), stream, false)
+                                           : JVGPU_NO_SUCH_CU;
 }
 
 CUresult cuStreamSynchronize_ptsz(CUstream stream)
 {
-  return JVGPU_HAS_CU(cuStreamSynchronize_ptsz) ? waited(jvgpu_real.cuStreamSynchronize_ptsz(stream))
+  return JVGPU_HAS_CU(cuStreamSynchronize_ptsz) ? waited(jvgpu_real.cuStreamSynchronize_ptsz(stream), stream, false)
                                                 : JVGPU_NO_SUCH_CU;
 }
 

@@ -145,7 +145,7 @@ void jvgpu_meter_drained_event(jvgpu_process_t *self)
 // --- launches ----------------------------------------------------------------------------------------------------
 
 // returns: the GPU time charged to this process so far, this launch included where its duration is known.
-static uint64_t charge(jvgpu_meter_t *meter, jvgpu_use_t *use, jvgpu_shape_t *shape)
+static uint64_t charge(jvgpu_meter_t *meter, jvgpu_use_t *use, jvgpu_shape_t *shape, uint64_t *charged_ns)
 {
   const uint64_t duration_ns = __atomic_load_n(&shape->duration_ns, __ATOMIC_RELAXED);
   if (duration_ns == 0) {
@@ -154,6 +154,7 @@ static uint64_t charge(jvgpu_meter_t *meter, jvgpu_use_t *use, jvgpu_shape_t *sh
   }
   const uint64_t overlap_ppm = __atomic_load_n(&meter->sampler.overlap_ppm, __ATOMIC_RELAXED);
   const uint64_t charge_ns = overlap_ppm == 1000000 ? duration_ns : duration_ns * overlap_ppm / 1000000;
+  *charged_ns = charge_ns;
   return __atomic_add_fetch(&use->busy_ns, charge_ns, __ATOMIC_RELAXED);
 }
 
@@ -180,16 +181,16 @@ static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int devi
 jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, uint64_t shape_key, CUstream stream,
                                  const jvgpu_stream_calls_t *calls)
 {
-  jvgpu_launch_t none = {.meter = NULL};
+  jvgpu_launch_t launch = {.meter = NULL};
   jvgpu_meter_t *meter = meter_of(self, device);
   jvgpu_use_t   *use = use_of(self, device);
 
   __atomic_fetch_add(&use->launches, 1, __ATOMIC_RELAXED);
   if (meter == NULL) {
-    return none;
+    return launch;
   }
   jvgpu_shape_t *shape = jvgpu_shapes_find(&meter->shapes, shape_key);
-  const uint64_t busy_ns = charge(meter, use, shape);
+  const uint64_t busy_ns = charge(meter, use, shape, &launch.charged_ns);
   // Not atomic on purpose: a launch lost between threads only lengthens a sample's interval.
   const uint32_t launches = __atomic_load_n(&meter->sampler.launches, __ATOMIC_RELAXED) + 1;
   __atomic_store_n(&meter->sampler.launches, launches, __ATOMIC_RELAXED);
@@ -203,7 +204,7 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, uint64_t sha
   const bool is_new = shape->samples < NEW_SHAPE_SAMPLES && shape->tries < NEW_SHAPE_TRIES &&
                       launches - meter->last_sampled >= NEW_SHAPE_LAUNCHES;
   if (quiet || (!is_new && busy_ns < meter->due_ns)) {
-    return none;
+    return launch;
   }
   uint64_t   late_ns;
   const bool is_idle = look_at_flight(self, meter, device, stream, busy_ns);
@@ -213,7 +214,19 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, uint64_t sha
   if (late_ns != 0) {
     __atomic_fetch_add(&use->busy_ns, late_ns, __ATOMIC_RELAXED);
   }
-  return sample < 0 ? none : (jvgpu_launch_t){.meter = meter, .sample = sample};
+  if (sample >= 0) {
+    launch.meter = meter;
+    launch.sample = sample;
+  }
+  return launch;
+}
+
+void jvgpu_meter_waits(jvgpu_process_t *self, int device)
+{
+  jvgpu_meter_t *meter = meter_of(self, device);
+  if (meter != NULL) {
+    note_flight(meter, __atomic_load_n(&use_of(self, device)->busy_ns, __ATOMIC_RELAXED));
+  }
 }
 
 void jvgpu_meter_end(jvgpu_launch_t launch, CUstream stream, const jvgpu_stream_calls_t *calls, CUresult result)

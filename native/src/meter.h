@@ -20,8 +20,10 @@ typedef struct jvgpu_meter_s jvgpu_meter_t;
 
 // What a hook carries across its launch.
 typedef struct jvgpu_launch_s {
-  jvgpu_meter_t *meter;  // NULL = there is nothing to end
-  int            sample;
+  jvgpu_meter_t        *meter;  // NULL = there is no sample to end
+  int                   sample;
+  struct jvgpu_pacer_s *pacer;       // NULL = nobody asks what is under way
+  uint64_t              charged_ns;  // 0 = its duration is not known yet
 } jvgpu_launch_t;
 
 // Count and charge a launch, and open a sample if one is due.
@@ -30,6 +32,9 @@ jvgpu_launch_t jvgpu_meter_begin(struct jvgpu_process_s *self, int device, uint6
                                  const jvgpu_stream_calls_t *calls);
 // End the sample after the launch. pre: launch.meter != NULL.
 void jvgpu_meter_end(jvgpu_launch_t launch, CUstream stream, const jvgpu_stream_calls_t *calls, CUresult result);
+
+// A launch is about to wait for leave to go: what is not launched for that reason waits too.
+void jvgpu_meter_waits(struct jvgpu_process_s *self, int device);
 
 // The host has seen that everything launched so far is done.
 void jvgpu_meter_drained(struct jvgpu_process_s *self);

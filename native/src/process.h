@@ -14,6 +14,7 @@
 #include "jvgpu/pages.h"
 #include "ledger.h"
 #include "meter.h"
+#include "pacer.h"
 
 #define JVGPU_MOST_ORDINALS 64
 #define JVGPU_MOST_POOLS 128
@@ -51,7 +52,9 @@ typedef struct jvgpu_process_s {
   jvgpu_ledger_t pointers;  // device pointer -> charge
   jvgpu_vmm_t    vmm;
 
-  jvgpu_meter_t *meters[JVGPU_MAX_DEVICES];  // by device of the claim; NULL before its first launch
+  // By device of the claim; NULL before its first launch, and its first while it is governed.
+  jvgpu_meter_t *meters[JVGPU_MAX_DEVICES];
+  jvgpu_pacer_t *pacers[JVGPU_MAX_DEVICES];
 
   jvgpu_lock_t pool_lock;
   jvgpu_pool_t pools[JVGPU_MOST_POOLS];

@@ -1,0 +1,88 @@
+// Governor: who may launch on one device, decided anew some thousand times a second.
+//
+// Pure arithmetic: no clock, no pages, no driver. The caller says what each *runner* (one tenant on this
+// device, all its processes together) has used and has under way; it is told whose gates are open and when
+// to come again.
+//
+// Each runner is *entitled* to its weighted max-min fair part: nobody to more than it would use, what one
+// leaves goes to the others by weight. Virtual time grows by use / entitlement; waiting is credit, idling is
+// none. Three regimes of one rule:
+//   open      nobody is ahead of the neediest by more than a lag: the driver's own sharing, no cost
+//   mixed     who is further ahead stands at the gate; gaps go to whoever has work
+//   windows   runners that fill the GPU alone take it in turns, drained at hand-over: no switching cost
+// Which serves better is not guessed: a runner is given a window now and then, and what the GPU did in it is
+// compared with what it does while they interleave.
+// A ceiling is a budget that grows with time; debts stay, savings are cut.
+// source: shared/FACTS.md, "A rule that looks right" and "Exclusive windows"; docs/gpu-time.md.
+
+#ifndef JVGPU_GOVERNOR_H
+#define JVGPU_GOVERNOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define JVGPU_MOST_RUNNERS 512u
+
+typedef struct jvgpu_runner_s {
+  // What the caller knows before each look.
+  uint32_t weight_ppm;   // promised share, 1..1000000
+  uint32_t ceiling_ppm;  // most it may use, 1..1000000
+  uint32_t blocked;      // threads that stand at the gate or at the bound
+  uint64_t used_ns;      // GPU time charged since the last look
+  uint64_t flight_ns;    // of all that was charged, what is not known to be over
+
+  // What the caller is told by each look.
+  bool     is_open;
+  bool     is_governed;  // is, or may soon be, held back
+  uint64_t bound_ns;     // most it may have under way
+
+  // Counters.
+  uint64_t windows;      // that it was given
+  uint64_t overruns;     // windows that were not drained in time
+
+  // The governor's own.
+  bool     is_known;
+  bool     wants;
+  bool     is_capped;         // over its ceiling
+  bool     is_stuck;          // its gate is open and it gets nowhere
+  uint64_t active_ns;         // when it last wanted something
+  uint64_t changed_ns;        // when its figures last changed
+  uint64_t last_flight_ns;
+  uint64_t served_ns;         // when it last got anywhere, or could not
+  double   virtual_ns;
+  double   budget_ns;         // under its ceiling
+  double   pressed;           // part of the time that it wants something, 0..1, lately
+  double   use;               // part of the GPU's time that it has, 0..1, lately
+  double   entitled;          // part that it is entitled to, 0..1
+  double   fill;              // part of a window that it fills, 0..1
+  double   window_total;      // part of its windows in which the GPU worked for anybody, 0..1
+  uint64_t tried_ns;          // when that was last measured, 0 = never
+  uint64_t patience_ns;       // until it is measured again
+} jvgpu_runner_t;
+
+typedef struct jvgpu_governor_s {
+  uint64_t looked_ns;
+  int      holder;          // index of the runner that has the window, -1 = none
+  int      next;            // who gets it once the others have drained, -1 = nobody waits for that
+  uint64_t drain_by_ns;     // when that should have happened
+  uint64_t window_ns;       // when the present window began
+  uint64_t window_given_ns; // what its holder had under way then, and was charged since
+  uint64_t beside_ns;       // what others were charged since
+  double   mixed_total;     // part of the time in which the GPU works while runners interleave, lately
+  uint64_t mixed_since_ns;  // when they last began to, 0 = they do not
+  uint64_t mixed_ns;        // when that figure was last true
+  bool     is_trial;
+} jvgpu_governor_t;
+
+void jvgpu_governor_start(jvgpu_governor_t *governor);
+
+// Look once: take in what `runners` did since the last look, and decide.
+// pre: now_ns does not go back; an index means the same runner as before, or one that is new and zeroed but
+// for what the caller sets; count <= JVGPU_MOST_RUNNERS.
+// returns: nanoseconds until the next look is due.
+uint64_t jvgpu_governor_look(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns);
+
+// The runner at `index` is gone, the last one takes its place. returns: the new count.
+uint32_t jvgpu_governor_remove(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, uint32_t index);
+
+#endif

@@ -1,0 +1,81 @@
+#include "flight.h"
+
+#include <string.h>
+
+// So many launches may always be under way, or a launch longer than the bound would leave the GPU idle
+// from its end to the host's next look; but not where that would be this long.
+#define ALWAYS_LAUNCHES 2u
+#define ALWAYS_MOST_NS UINT64_C(10000000)
+
+// A place with less than its part of a sixteenth of the bound needs no fence.
+#define UNFENCED_PART 16u
+
+static void set_unfenced(jvgpu_flight_t *flight, uint32_t place, uint64_t amount_ns, uint32_t launches)
+{
+  flight->places += (launches != 0) - (uint32_t)(flight->unfenced_launches[place] != 0);
+  flight->unfenced_ns[place] = amount_ns;
+  flight->unfenced_launches[place] = launches;
+}
+
+bool jvgpu_flight_launch(jvgpu_flight_t *flight, uint32_t place, uint64_t amount_ns, uint64_t bound_ns)
+{
+  flight->under_way_ns += amount_ns;
+  flight->launches += 1;
+  set_unfenced(flight, place, flight->unfenced_ns[place] + amount_ns, flight->unfenced_launches[place] + 1);
+  return flight->unfenced_ns[place] * UNFENCED_PART * flight->places >= bound_ns;
+}
+
+int jvgpu_flight_fence(jvgpu_flight_t *flight, uint32_t place)
+{
+  for (int i = 0; i < JVGPU_MOST_FENCES; i++) {
+    jvgpu_fence_t *fence = &flight->fences[i];
+    if (fence->is_set == 0) {
+      *fence = (jvgpu_fence_t){.amount_ns = flight->unfenced_ns[place],
+                               .launches = flight->unfenced_launches[place],
+                               .place = place,
+                               .is_set = 1};
+      set_unfenced(flight, place, 0, 0);
+      return i;
+    }
+  }
+  return -1;
+}
+
+void jvgpu_flight_unfence(jvgpu_flight_t *flight, int index)
+{
+  jvgpu_fence_t *fence = &flight->fences[index];
+  fence->is_set = 0;
+  set_unfenced(flight, fence->place, flight->unfenced_ns[fence->place] + fence->amount_ns,
+               flight->unfenced_launches[fence->place] + fence->launches);
+}
+
+void jvgpu_flight_passed(jvgpu_flight_t *flight, int index)
+{
+  jvgpu_fence_t *fence = &flight->fences[index];
+  flight->under_way_ns -= fence->amount_ns;
+  flight->launches -= fence->launches;
+  fence->is_set = 0;
+}
+
+void jvgpu_flight_landed(jvgpu_flight_t *flight, uint32_t place)
+{
+  for (int i = 0; i < JVGPU_MOST_FENCES; i++) {
+    if (flight->fences[i].is_set != 0 && flight->fences[i].place == place) {
+      jvgpu_flight_passed(flight, i);
+    }
+  }
+  flight->under_way_ns -= flight->unfenced_ns[place];
+  flight->launches -= flight->unfenced_launches[place];
+  set_unfenced(flight, place, 0, 0);
+}
+
+void jvgpu_flight_clear(jvgpu_flight_t *flight)
+{
+  memset(flight, 0, sizeof *flight);
+}
+
+bool jvgpu_flight_has_room(const jvgpu_flight_t *flight, uint64_t bound_ns)
+{
+  return flight->under_way_ns < bound_ns ||
+         (flight->launches < ALWAYS_LAUNCHES && flight->under_way_ns < ALWAYS_MOST_NS);
+}

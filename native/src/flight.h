@@ -1,0 +1,57 @@
+// Flight: how much GPU time is under way, launched and not known to be over.
+//
+// Pure bookkeeping: no driver, no clock, no lock of its own. Launches on one stream end in order, so a
+// *fence* (an event, recorded by the pacer) behind some of them says that all before it are over.
+// Streams are told apart by a hash; two in one place only make a fence a little early or late.
+
+#ifndef JVGPU_FLIGHT_H
+#define JVGPU_FLIGHT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define JVGPU_MOST_FENCES 64
+#define JVGPU_STREAM_PLACES 64
+
+typedef struct jvgpu_fence_s {
+  uint64_t amount_ns;  // what is over with it
+  uint32_t launches;
+  uint32_t place;
+  uint32_t is_set;
+} jvgpu_fence_t;
+
+typedef struct jvgpu_flight_s {
+  uint64_t      under_way_ns;  // fenced or not
+  uint32_t      launches;      // under way
+  uint32_t      places;        // with launches that no fence follows
+  uint64_t      unfenced_ns[JVGPU_STREAM_PLACES];
+  uint32_t      unfenced_launches[JVGPU_STREAM_PLACES];
+  jvgpu_fence_t fences[JVGPU_MOST_FENCES];
+} jvgpu_flight_t;
+
+// returns: the place of a stream handle, below JVGPU_STREAM_PLACES.
+static inline uint32_t jvgpu_flight_place(const void *stream)
+{
+  return (uint32_t)(((uintptr_t)stream * UINT64_C(0x9e3779b97f4a7c15)) >> 58);
+}
+
+// Note a launch. returns: whether a fence should follow it, so that no more than about a sixteenth of
+// `bound_ns` goes without one over all streams.
+bool jvgpu_flight_launch(jvgpu_flight_t *flight, uint32_t place, uint64_t amount_ns, uint64_t bound_ns);
+
+// Set a fence behind all that was launched at `place`. returns: its index, -1 when none is free.
+int jvgpu_flight_fence(jvgpu_flight_t *flight, uint32_t place);
+// The fence was not recorded after all.
+void jvgpu_flight_unfence(jvgpu_flight_t *flight, int fence);
+// The fence has been passed. pre: it is set.
+void jvgpu_flight_passed(jvgpu_flight_t *flight, int fence);
+// All that was launched at `place` is over.
+void jvgpu_flight_landed(jvgpu_flight_t *flight, uint32_t place);
+// All is over.
+void jvgpu_flight_clear(jvgpu_flight_t *flight);
+
+// returns: whether one more launch may go: less than the bound is under way, or so few launches that
+// the GPU would run dry between them.
+bool jvgpu_flight_has_room(const jvgpu_flight_t *flight, uint64_t bound_ns);
+
+#endif

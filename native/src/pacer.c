@@ -1,0 +1,312 @@
+#define _GNU_SOURCE
+#include "pacer.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "attach.h"
+#include "clock.h"
+#include "flight.h"
+#include "process.h"
+#include "real.h"
+
+// A governor looks many times a second; one that has not for so long is gone or stuck.
+#define GOVERNOR_LOST_NS UINT64_C(500000000)
+// No gate is to be closed for as long as this, whatever a governor believes.
+#define MOST_GATED_NS UINT64_C(10000000000)
+
+// Between two looks at fences, and at a gate that may have lost its governor.
+#define LOOK_NS 60000
+#define GATE_LOOK_NS 20000000
+
+// What a launch of unknown duration counts for while it is under way.
+#define UNKNOWN_NS UINT64_C(500000)
+
+// Without a governor a ceiling is kept by the tenant's own use: so much may be saved up.
+#define LOCAL_BURST_NS UINT64_C(10000000)
+
+struct jvgpu_pacer_s {
+  jvgpu_lock_t     lock;
+  jvgpu_process_t *self;
+  int              device;
+  CUcontext        ctx;  // the fences are this context's
+  bool             failed;
+  jvgpu_flight_t   flight;
+  CUevent          events[JVGPU_MOST_FENCES];
+  uint64_t         local_since_ns;  // 0 = a governor is there
+  uint64_t         local_busy_ns;   // the tenant's use at that time
+};
+
+static jvgpu_pacer_t *pacer_of(jvgpu_process_t *self, int device)
+{
+  jvgpu_pacer_t *pacer = __atomic_load_n(&self->pacers[device], __ATOMIC_ACQUIRE);
+  if (pacer != NULL) {
+    return pacer;
+  }
+  pacer = mmap(NULL, sizeof *pacer, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pacer == MAP_FAILED) {
+    return NULL;
+  }
+  pacer->self = self;
+  pacer->device = device;
+  jvgpu_pacer_t *first = NULL;
+  if (!__atomic_compare_exchange_n(&self->pacers[device], &first, pacer, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    munmap(pacer, sizeof *pacer);
+    return first;
+  }
+  return pacer;
+}
+
+// Slot and limits are asked for anew each time: a restarted agent gives new ones.
+static jvgpu_use_t *use_of(const jvgpu_pacer_t *pacer)
+{
+  return &__atomic_load_n(&pacer->self->slot, __ATOMIC_ACQUIRE)->devices[pacer->device];
+}
+
+static const jvgpu_control_device_t *limits_of(const jvgpu_pacer_t *pacer)
+{
+  return &__atomic_load_n(&pacer->self->control, __ATOMIC_ACQUIRE)->devices[pacer->device];
+}
+
+static bool is_quiet(const jvgpu_pacer_t *pacer)
+{
+  return __atomic_load_n(&pacer->self->live_captures, __ATOMIC_RELAXED) != 0;
+}
+
+// --- fences: the lock is held -------------------------------------------------------------------------------
+
+static void publish(jvgpu_pacer_t *pacer)
+{
+  jvgpu_use_t   *use = use_of(pacer);
+  const uint64_t busy_ns = __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED);
+  const uint64_t under_way_ns = pacer->flight.under_way_ns;
+  __atomic_store_n(&use->done_ns, busy_ns > under_way_ns ? busy_ns - under_way_ns : 0, __ATOMIC_RELAXED);
+}
+
+static bool prepare(jvgpu_pacer_t *pacer)
+{
+  CUcontext ctx = NULL;
+  if (pacer->failed || jvgpu_real.cuCtxGetCurrent == NULL || jvgpu_real.cuCtxGetCurrent(&ctx) != CUDA_SUCCESS ||
+      ctx == NULL) {
+    return false;
+  }
+  if (pacer->ctx != NULL) {
+    return pacer->ctx == ctx;  // launches of a second context on the device are gated, not bounded
+  }
+  for (int i = 0; i < JVGPU_MOST_FENCES; i++) {
+    if (jvgpu_real.cuEventCreate(&pacer->events[i], 2 /* CU_EVENT_DISABLE_TIMING */) != CUDA_SUCCESS) {
+      pacer->failed = true;
+      return false;
+    }
+  }
+  pacer->ctx = ctx;
+  publish(pacer);
+  return true;
+}
+
+static void look_at_fences(jvgpu_pacer_t *pacer)
+{
+  if (is_quiet(pacer) || pacer->ctx == NULL) {
+    return;
+  }
+  for (int i = 0; i < JVGPU_MOST_FENCES; i++) {
+    if (pacer->flight.fences[i].is_set == 0) {
+      continue;
+    }
+    const CUresult result = jvgpu_real.cuEventQuery(pacer->events[i]);
+    if (result == CUDA_SUCCESS) {
+      jvgpu_flight_passed(&pacer->flight, i);
+    } else if (result != CUDA_ERROR_NOT_READY) {
+      // The context is broken, and the program will hear of it: nothing of it is under way any more.
+      pacer->failed = true;
+      jvgpu_flight_clear(&pacer->flight);
+      break;
+    }
+  }
+  publish(pacer);
+}
+
+// --- waiting ------------------------------------------------------------------------------------------------------
+
+static bool has_governor(const jvgpu_pacer_t *pacer, uint64_t now_ns)
+{
+  const uint64_t looked_ns = __atomic_load_n(&pacer->self->control->governor_ns, __ATOMIC_RELAXED);
+  return looked_ns != 0 && now_ns < looked_ns + GOVERNOR_LOST_NS;
+}
+
+static bool is_closed(const jvgpu_control_device_t *limits)
+{
+  return __atomic_load_n(&limits->gate, __ATOMIC_ACQUIRE) == JVGPU_GATE_CLOSED;
+}
+
+static void pause_ns(long ns)
+{
+  const struct timespec pause = {.tv_nsec = ns};
+  nanosleep(&pause, NULL);
+}
+
+// While something is under way its end is worth seeing early: the next tenant waits for it.
+static void wait_at_gate(const jvgpu_control_device_t *limits, uint64_t under_way_ns)
+{
+  if (under_way_ns != 0) {
+    pause_ns(LOOK_NS);
+    return;
+  }
+  const struct timespec longest = {.tv_nsec = GATE_LOOK_NS};
+  // Not FUTEX_PRIVATE: the word is in a page that the agent writes. A read-only mapping will do.
+  syscall(SYS_futex, &limits->gate, FUTEX_WAIT, JVGPU_GATE_CLOSED, &longest, NULL, 0);
+}
+
+static uint64_t tenant_busy_ns(const jvgpu_pacer_t *pacer)
+{
+  const jvgpu_usage_t *usage = pacer->self->usage;
+  uint32_t             slots = __atomic_load_n(&pacer->self->control->slot_count, __ATOMIC_RELAXED);
+  uint64_t             sum_ns = 0;
+  slots = slots < JVGPU_MAX_SLOTS ? slots : JVGPU_MAX_SLOTS;
+  for (uint32_t i = 0; i < slots; i++) {
+    sum_ns += __atomic_load_n(&usage->slots[i].devices[pacer->device].busy_ns, __ATOMIC_RELAXED);
+  }
+  return sum_ns;
+}
+
+// Nobody governs: keep the ceiling by what all the tenant's processes use. returns: whether to wait.
+static bool is_over_ceiling(jvgpu_pacer_t *pacer, uint64_t now_ns)
+{
+  const uint64_t ceiling_ppm = __atomic_load_n(&limits_of(pacer)->ceiling_ppm, __ATOMIC_RELAXED);
+  const uint64_t busy_ns = tenant_busy_ns(pacer);
+  if (ceiling_ppm >= 1000000) {
+    return false;
+  }
+  if (pacer->local_since_ns == 0) {
+    pacer->local_since_ns = now_ns;
+    pacer->local_busy_ns = busy_ns;
+  }
+  const uint64_t used_ns = busy_ns > pacer->local_busy_ns ? busy_ns - pacer->local_busy_ns : 0;
+  const uint64_t due_ns = (now_ns - pacer->local_since_ns) / 1000 * ceiling_ppm / 1000;
+  if (used_ns + LOCAL_BURST_NS < due_ns) {
+    // What was not used is not saved up.
+    pacer->local_since_ns = now_ns;
+    pacer->local_busy_ns = busy_ns;
+    return false;
+  }
+  return used_ns > due_ns;
+}
+
+// returns: whether the launch may go now; else it has waited a little.
+static bool try_to_pass(jvgpu_pacer_t *pacer, bool is_bounded, uint64_t now_ns)
+{
+  const jvgpu_control_device_t *limits = limits_of(pacer);
+  if (!has_governor(pacer, now_ns)) {
+    jvgpu_attach_renew(pacer->self);
+    if (!is_over_ceiling(pacer, now_ns)) {
+      return true;
+    }
+    pause_ns(1000000);
+    return false;
+  }
+  pacer->local_since_ns = 0;
+  const uint64_t bound_ns = __atomic_load_n(&limits->flight_bound_ns, __ATOMIC_RELAXED);
+  jvgpu_lock(&pacer->lock);
+  look_at_fences(pacer);
+  const bool has_room =
+      !is_bounded || bound_ns == 0 || is_quiet(pacer) || jvgpu_flight_has_room(&pacer->flight, bound_ns);
+  const uint64_t under_way_ns = pacer->flight.under_way_ns;
+  jvgpu_unlock(&pacer->lock);
+  if (is_closed(limits)) {
+    wait_at_gate(limits, under_way_ns);
+    return false;
+  }
+  if (!has_room) {
+    pause_ns(LOOK_NS);
+  }
+  return has_room;
+}
+
+static bool is_released(const jvgpu_pacer_t *pacer)
+{
+  return __atomic_load_n(&pacer->self->control->state, __ATOMIC_RELAXED) == JVGPU_CLAIM_RELEASED;
+}
+
+static void wait_until_admitted(jvgpu_pacer_t *pacer, bool is_bounded)
+{
+  const uint64_t begun_ns = jvgpu_now_ns();
+  uint64_t       now_ns = begun_ns;
+  __atomic_fetch_add(&use_of(pacer)->blocked, 1, __ATOMIC_RELAXED);
+  jvgpu_meter_waits(pacer->self, pacer->device);
+  do {
+    if (try_to_pass(pacer, is_bounded, now_ns)) {
+      break;
+    }
+    now_ns = jvgpu_now_ns();
+  } while (now_ns - begun_ns < MOST_GATED_NS && !is_released(pacer));
+  jvgpu_use_t *use = use_of(pacer);
+  __atomic_fetch_sub(&use->blocked, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&use->gated_ns, jvgpu_now_ns() - begun_ns, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&use->throttled, 1, __ATOMIC_RELAXED);
+}
+
+jvgpu_pacer_t *jvgpu_pacer_admit(jvgpu_process_t *self, int device)
+{
+  jvgpu_pacer_t *pacer = pacer_of(self, device);
+  if (pacer == NULL) {
+    return NULL;
+  }
+  const int                     error = errno;
+  const jvgpu_control_device_t *limits = limits_of(pacer);
+  const uint64_t                bound_ns = __atomic_load_n(&limits->flight_bound_ns, __ATOMIC_RELAXED);
+  jvgpu_lock(&pacer->lock);
+  const bool is_bounded = !is_quiet(pacer) && prepare(pacer);
+  if (!is_bounded) {
+    publish(pacer);
+  }
+  bool has_room = !is_bounded || bound_ns == 0 || jvgpu_flight_has_room(&pacer->flight, bound_ns);
+  if (!has_room) {
+    look_at_fences(pacer);
+    has_room = jvgpu_flight_has_room(&pacer->flight, bound_ns);
+  }
+  jvgpu_unlock(&pacer->lock);
+  const bool has_ceiling = __atomic_load_n(&limits->ceiling_ppm, __ATOMIC_RELAXED) < 1000000;
+  if (!has_room || is_closed(limits) || (has_ceiling && !has_governor(pacer, jvgpu_now_ns()))) {
+    wait_until_admitted(pacer, is_bounded);
+  }
+  errno = error;
+  return is_bounded && bound_ns != 0 ? pacer : NULL;
+}
+
+void jvgpu_pacer_launched(jvgpu_pacer_t *pacer, CUstream stream, const jvgpu_stream_calls_t *calls, uint64_t charged_ns)
+{
+  const uint64_t bound_ns = __atomic_load_n(&limits_of(pacer)->flight_bound_ns, __ATOMIC_RELAXED);
+  const uint32_t place = jvgpu_flight_place(stream);
+  jvgpu_lock(&pacer->lock);
+  if (jvgpu_flight_launch(&pacer->flight, place, charged_ns != 0 ? charged_ns : UNKNOWN_NS, bound_ns) &&
+      !is_quiet(pacer)) {
+    const int fence = jvgpu_flight_fence(&pacer->flight, place);
+    if (fence >= 0 && calls->record(pacer->events[fence], stream) != CUDA_SUCCESS) {
+      jvgpu_flight_unfence(&pacer->flight, fence);
+    }
+    look_at_fences(pacer);
+  }
+  jvgpu_unlock(&pacer->lock);
+}
+
+void jvgpu_pacer_drained(jvgpu_process_t *self, CUstream stream, bool all)
+{
+  for (int device = 0; device < (int)JVGPU_MAX_DEVICES; device++) {
+    jvgpu_pacer_t *pacer = __atomic_load_n(&self->pacers[device], __ATOMIC_ACQUIRE);
+    if (pacer == NULL || __atomic_load_n(&pacer->flight.launches, __ATOMIC_RELAXED) == 0) {
+      continue;
+    }
+    jvgpu_lock(&pacer->lock);
+    if (all) {
+      jvgpu_flight_clear(&pacer->flight);
+    } else {
+      jvgpu_flight_landed(&pacer->flight, jvgpu_flight_place(stream));
+    }
+    publish(pacer);
+    jvgpu_unlock(&pacer->lock);
+  }
+}

@@ -1,0 +1,245 @@
+// The governor's rules, on a GPU that is arithmetic: shares, ceilings, gaps, short work beside long.
+
+#include "governor.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "gpu_model.h"
+
+typedef struct scene_s {
+  model_program_t programs[MODEL_MOST];
+  jvgpu_runner_t  runners[MODEL_MOST];
+  uint32_t        count;
+  bool            is_native;
+  bool            pretends;  // the last program says that it waits
+  double          part[MODEL_MOST];  // of the device, after a run
+  double          total;
+} scene_t;
+
+static const model_program_t burn = {.launch_ns = 20e3, .host_ns = 4e3};
+static const model_program_t gpt = {.launch_ns = 60e3, .host_ns = 30e3, .wait_every = 900};
+static const model_program_t resnet = {.launch_ns = 40e3, .host_ns = 64e3};
+static const model_program_t mlp = {.launch_ns = 5e3, .host_ns = 18e3, .wait_every = 180};
+static const model_program_t cell = {.launch_ns = 20e3, .host_ns = 4e3, .wait_every = 1, .sleep_ns = 5e6};
+
+static void add(scene_t *scene, model_program_t program, uint32_t weight_ppm, uint32_t ceiling_ppm)
+{
+  scene->programs[scene->count] = program;
+  scene->runners[scene->count] = (jvgpu_runner_t){.weight_ppm = weight_ppm, .ceiling_ppm = ceiling_ppm};
+  scene->count += 1;
+}
+
+static void look(scene_t *scene, jvgpu_governor_t *governor, const model_gpu_t *gpu, double *next_ns)
+{
+  for (uint32_t i = 0; i < scene->count; i++) {
+    model_program_t *program = &scene->programs[i];
+    jvgpu_runner_t  *runner = &scene->runners[i];
+    runner->used_ns = (uint64_t)(program->charged_ns - program->charged_seen_ns);
+    program->charged_seen_ns += (double)runner->used_ns;
+    runner->flight_ns = (uint64_t)program->queued_ns;
+    runner->blocked = program->is_blocked || (scene->pretends && i + 1 == scene->count);
+  }
+  *next_ns += (double)jvgpu_governor_look(governor, scene->runners, scene->count, (uint64_t)gpu->now_ns + 1000000000u);
+}
+
+static void run(scene_t *scene, double seconds)
+{
+  jvgpu_governor_t governor;
+  model_gpu_t      gpu = {.programs = scene->programs, .count = scene->count, .random = 1, .turn_left_ns = MODEL_TURN_NS};
+  double           next_ns = 0;
+  double           warm_ns[MODEL_MOST] = {0};
+  const double     warm_up_ns = 1e9;
+  jvgpu_governor_start(&governor);
+  while (gpu.now_ns < warm_up_ns + seconds * 1e9) {
+    if (!scene->is_native && gpu.now_ns >= next_ns) {
+      look(scene, &governor, &gpu, &next_ns);
+    }
+    if (gpu.now_ns < warm_up_ns && gpu.now_ns + MODEL_STEP_NS >= warm_up_ns) {
+      for (uint32_t i = 0; i < scene->count; i++) {
+        warm_ns[i] = scene->programs[i].had_ns;
+        scene->programs[i].longest_ns = scene->programs[i].sum_ns = scene->programs[i].batches = 0;
+      }
+    }
+    for (uint32_t i = 0; i < scene->count; i++) {
+      const jvgpu_runner_t *runner = &scene->runners[i];
+      const bool            free = scene->is_native || !runner->is_governed;
+      double                left_ns = MODEL_STEP_NS;
+      scene->programs[i].is_blocked = false;
+      while (model_host(&gpu, &scene->programs[i], free || runner->is_open, free ? 20e6 : (double)runner->bound_ns,
+                        &left_ns)) {
+      }
+    }
+    model_device(&gpu);
+  }
+  scene->total = 0;
+  for (uint32_t i = 0; i < scene->count; i++) {
+    scene->part[i] = (scene->programs[i].had_ns - warm_ns[i]) / (seconds * 1e9);
+    scene->total += scene->part[i];
+  }
+}
+
+static void show(const char *name, const scene_t *scene)
+{
+  printf("%-26s %-8s total %.3f  parts", name, scene->is_native ? "native" : "governed", scene->total);
+  for (uint32_t i = 0; i < scene->count; i++) {
+    printf(" %.3f", scene->part[i]);
+  }
+  for (uint32_t i = 0; i < scene->count; i++) {
+    const model_program_t *it = &scene->programs[i];
+    if (it->sleep_ns > 0 && it->batches > 0) {
+      printf("  batch mean %.2f longest %.2f ms", it->sum_ns / it->batches / 1e6, it->longest_ns / 1e6);
+    }
+  }
+  printf("\n");
+}
+
+// Run a scene as the driver alone would have it, and governed.
+static scene_t both(const char *name, scene_t *governed)
+{
+  scene_t native = *governed;
+  native.is_native = true;
+  run(&native, 4);
+  run(governed, 4);
+  show(name, &native);
+  show(name, governed);
+  return native;
+}
+
+static bool is_near(double value, double wanted, double by)
+{
+  return value > wanted - by && value < wanted + by;
+}
+
+static void alone(void)
+{
+  scene_t scene = {.count = 0};
+  add(&scene, burn, 1000000, 1000000);
+  const scene_t native = both("burn alone", &scene);
+  CHECK("alone, a program has what it has without us", is_near(scene.total, native.total, 0.001));
+  CHECK("and nobody steers it", !scene.runners[0].is_governed);
+}
+
+static void always_busy(void)
+{
+  scene_t two = {.count = 0}, four = {.count = 0}, three_to_one = {.count = 0}, three = {.count = 0};
+  add(&two, burn, 500000, 1000000);
+  add(&two, burn, 500000, 1000000);
+  both("2 burn", &two);
+  CHECK("two that are always busy lose little to switching", two.total > 0.97);
+  CHECK("and have half each", is_near(two.part[0] / two.total, 0.5, 0.01));
+  for (int i = 0; i < 4; i++) {
+    add(&four, burn, 250000, 1000000);
+  }
+  both("4 burn", &four);
+  CHECK("four that are always busy lose little to switching", four.total > 0.97);
+  for (int i = 0; i < 4; i++) {
+    CHECK("and have a quarter each", is_near(four.part[i] / four.total, 0.25, 0.01));
+  }
+  add(&three_to_one, burn, 750000, 1000000);
+  add(&three_to_one, burn, 250000, 1000000);
+  both("burn 3:1", &three_to_one);
+  CHECK("weights are kept", is_near(three_to_one.part[0] / three_to_one.total, 0.75, 0.01));
+  add(&three, burn, 142857, 1000000);
+  add(&three, burn, 285714, 1000000);
+  add(&three, burn, 571429, 1000000);
+  both("burn 1:2:4", &three);
+  CHECK("weights of three are kept", is_near(three.part[0] / three.total, 1 / 7.0, 0.01) &&
+                                         is_near(three.part[2] / three.total, 4 / 7.0, 0.01));
+}
+
+static void with_gaps(void)
+{
+  static const struct {
+    const char            *name;
+    const model_program_t *program;
+    int                    count;
+  } equal[] = {{"2 gpt", &gpt, 2}, {"4 gpt", &gpt, 4}, {"2 resnet", &resnet, 2}, {"4 resnet", &resnet, 4},
+               {"2 mlp", &mlp, 2}, {"4 mlp", &mlp, 4}};
+  for (size_t row = 0; row < sizeof equal / sizeof *equal; row++) {
+    scene_t scene = {.count = 0};
+    for (int i = 0; i < equal[row].count; i++) {
+      add(&scene, *equal[row].program, 1000000 / (uint32_t)equal[row].count, 1000000);
+    }
+    const scene_t native = both(equal[row].name, &scene);
+    CHECK("equals with gaps have together what the driver gives them", scene.total > native.total * 0.98);
+  }
+  scene_t uneven = {.count = 0};
+  add(&uneven, resnet, 750000, 1000000);
+  add(&uneven, resnet, 250000, 1000000);
+  both("resnet 3:1", &uneven);
+  CHECK("who is promised more than it can use has all it can use", uneven.part[0] > 0.58);
+  CHECK("and the rest is the other's", uneven.part[1] > 0.2);
+}
+
+static void mixed(void)
+{
+  scene_t scene = {.count = 0};
+  add(&scene, burn, 333333, 1000000);
+  add(&scene, resnet, 333333, 1000000);
+  add(&scene, mlp, 333333, 1000000);
+  both("burn + resnet + mlp", &scene);
+  CHECK("who wants less than its share has it", scene.part[2] > 0.22);
+  scene_t uneven = {.count = 0};
+  add(&uneven, gpt, 750000, 1000000);
+  add(&uneven, gpt, 250000, 1000000);
+  both("gpt 3:1", &uneven);
+}
+
+static void ceilings(void)
+{
+  static const double   launches_ns[] = {20e3, 3.6e6, 100e6};
+  static const uint32_t ceilings_ppm[] = {100000, 250000, 500000};
+  for (int row = 0; row < 9; row++) {
+    scene_t scene = {.count = 0};
+    model_program_t program = burn;
+    program.launch_ns = launches_ns[row / 3];
+    add(&scene, program, ceilings_ppm[row % 3], ceilings_ppm[row % 3]);
+    run(&scene, 10);
+    show("ceiling", &scene);
+    CHECK("a ceiling is kept, whatever the launches' length",
+          is_near(scene.part[0], ceilings_ppm[row % 3] / 1e6, row < 6 ? 0.003 : 0.012));
+  }
+}
+
+static void short_work(void)
+{
+  for (int neighbours = 1; neighbours <= 3; neighbours += 2) {
+    scene_t scene = {.count = 0};
+    add(&scene, cell, 250000, 1000000);
+    for (int i = 0; i < neighbours; i++) {
+      add(&scene, burn, 250000, 1000000);
+    }
+    const scene_t native = both("cell + burns", &scene);
+    const model_program_t *it = &scene.programs[0];
+    CHECK("a short cell waits a turn, however many others are busy", it->sum_ns / it->batches < 2.5e6);
+    CHECK("and never as long as their windows", it->longest_ns < 6e6);
+    (void)native;
+  }
+}
+
+static void pretending(void)
+{
+  scene_t scene = {.count = 0};
+  add(&scene, burn, 500000, 1000000);
+  add(&scene, burn, 500000, 1000000);
+  scene.programs[1].launch_ns = 0;
+  scene.programs[1].host_ns = 1e15;
+  scene.pretends = true;
+  run(&scene, 4);
+  show("burn + a liar", &scene);
+  CHECK("who says that it waits and launches nothing holds nobody up", scene.part[0] > 0.95);
+}
+
+int main(void)
+{
+  alone();
+  always_busy();
+  with_gaps();
+  mixed();
+  ceilings();
+  short_work();
+  pretending();
+  RESULT();
+}
