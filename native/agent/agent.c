@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "jvgpu/pages.h"
+#include "tenant.h"
 
 #pragma GCC visibility push(default)
 #include "agent_api.h"
@@ -41,16 +42,6 @@
 
 // No device has this much; a larger figure in a usage page is nonsense.
 #define MOST_BYTES (UINT64_C(1) << 50)
-
-struct jvgpu_tenant_s {
-  jvgpu_control_t *control;
-  jvgpu_usage_t   *usage;
-  int              control_fd;
-  int              usage_fd;
-  uint32_t         device_count;
-  uint32_t         pids[JVGPU_MAX_SLOTS];  // the agent's own record; the page's copy is the tenant's to spoil
-  uint32_t         generations[JVGPU_MAX_SLOTS];
-};
 
 static uint64_t now_ns(void)
 {

@@ -55,3 +55,42 @@ void jvgpu_agent_fill_reply(void *reply, uint32_t status, uint32_t slot, uint32_
 // Check a request of `bytes` bytes; copies 64 hex digits + NUL to `secret_hex` (65 bytes).
 // Returns a JVGPU_ATTACH_* status (0 = well formed; 1 = malformed; 2 = other layout).
 uint32_t jvgpu_agent_parse_request(const void *request, uint32_t bytes, char *secret_hex);
+
+// --- steering: the governor's thread, one for all devices (native/governor/governor.h) ---
+
+typedef struct jvgpu_steering_s jvgpu_steering_t;
+
+// What the governor knows of one claim on one device.
+typedef struct jvgpu_steered_s {
+  uint64_t windows;         // that it was given
+  uint64_t overruns;        // windows others had to wait out: its work was not drained in time
+  uint64_t closed_ns;       // time that its gate was closed
+  uint32_t entitled_ppm;    // weighted max-min fair part of the device, as of now
+  uint32_t use_ppm;         // part that it has, lately
+  uint32_t is_open;
+  uint32_t is_governed;
+} jvgpu_steered_t;
+
+// One thing that the governor saw or did.
+typedef struct jvgpu_trace_s {
+  uint64_t time_ns;         // CLOCK_MONOTONIC
+  uint64_t value_ns;        // used: GPU time charged since the last record of the kind; under way: what is
+  uint32_t runner;          // number given at jvgpu_steering_add
+  uint32_t kind;            // 0 gate closed, 1 gate opened, 2 window begun, 3 window over, 4 used, 5 under way
+} jvgpu_trace_t;
+
+// Start the thread; NULL and errno when that cannot be.
+jvgpu_steering_t *jvgpu_steering_start(void);
+// End it and open every gate. NULL is allowed.
+void jvgpu_steering_stop(jvgpu_steering_t *steering);
+// Steer the claim's device at `index`; `device` numbers the node's devices. Returns the runner's number > 0, or 0.
+uint32_t jvgpu_steering_add(jvgpu_steering_t *steering, jvgpu_tenant_t *tenant, uint32_t index, uint32_t device);
+// Steer none of the claim's devices any more and open its gates. Before the tenant is destroyed.
+void jvgpu_steering_drop(jvgpu_steering_t *steering, jvgpu_tenant_t *tenant);
+// Returns 0, or -1 when that device of the claim is not steered.
+int jvgpu_steering_read(jvgpu_steering_t *steering, const jvgpu_tenant_t *tenant, uint32_t index,
+                        jvgpu_steered_t *steered);
+// Keep (1) or do not keep (0) records of what happens.
+void jvgpu_steering_record(jvgpu_steering_t *steering, uint32_t keep);
+// Take out the oldest records, at most `room`. Returns how many. *lost: records that were written over before.
+uint32_t jvgpu_steering_take(jvgpu_steering_t *steering, jvgpu_trace_t *records, uint32_t room, uint64_t *lost);

@@ -125,7 +125,8 @@ static crowd_t count_crowd(const jvgpu_runner_t *runners, uint32_t count, uint64
       continue;
     }
     if (is_eligible(runner)) {
-      crowd.behind_ns = crowd.eligible == 0 || runner->virtual_ns < crowd.behind_ns ? runner->virtual_ns : crowd.behind_ns;
+      crowd.behind_ns =
+          crowd.eligible == 0 || runner->virtual_ns < crowd.behind_ns ? runner->virtual_ns : crowd.behind_ns;
       crowd.eligible += 1;
     }
     if (is_pressed(runner) && (!has_par || runner->virtual_ns < crowd.par_ns)) {
@@ -178,7 +179,8 @@ static void entitle(jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns)
   for (uint32_t i = 0; i < count; i++) {
     jvgpu_runner_t *runner = &runners[i];
     const double    promised = all_ppm > 0 ? runner->weight_ppm / all_ppm : 1.0;
-    runner->entitled = runner->entitled < 0 && weight_ppm > 0 ? left * runner->weight_ppm / weight_ppm : runner->entitled;
+    runner->entitled =
+        runner->entitled < 0 && weight_ppm > 0 ? left * runner->weight_ppm / weight_ppm : runner->entitled;
     // Who comes and goes may want all of its share at any time.
     runner->entitled = runner->pressed <= IS_PRESSED && runner->entitled < promised ? promised : runner->entitled;
     runner->entitled = runner->entitled < 0.001 ? 0.001 : runner->entitled;
@@ -244,7 +246,8 @@ static int one_to_try(const jvgpu_runner_t *runners, uint32_t count, uint64_t no
   }
   for (uint32_t i = 0; i < count; i++) {
     const jvgpu_runner_t *runner = &runners[i];
-    if (pressed >= 2 && is_pressed(runner) && (runner->tried_ns == 0 || now_ns - runner->tried_ns > runner->patience_ns)) {
+    if (pressed >= 2 && is_pressed(runner) &&
+        (runner->tried_ns == 0 || now_ns - runner->tried_ns > runner->patience_ns)) {
       return (int)i;
     }
   }
@@ -345,7 +348,7 @@ static void turn_windows(jvgpu_governor_t *governor, jvgpu_runner_t *runners, ui
     }
     learn_fill(governor, holder, now_ns);
   }
-  const int  last = governor->holder;
+  const int last = governor->holder;
   // Before anything is compared it has to be known what interleaving gives.
   const bool is_mixed_known = governor->mixed_ns != 0 && now_ns - governor->mixed_ns < MIXED_EVERY_NS;
   const int  to_try = is_mixed_known ? one_to_try(runners, count, now_ns) : -1;
@@ -379,7 +382,7 @@ static void note_mixed(jvgpu_governor_t *governor, const jvgpu_runner_t *runners
   if (since_ns < MIXED_SETTLED_NS || dt_ns <= 0) {
     return;
   }
-  const bool is_first = governor->mixed_ns == 0 && since_ns < MIXED_SETTLED_NS + 2 * (uint64_t)dt_ns;
+  const bool   is_first = governor->mixed_ns == 0 && since_ns < MIXED_SETTLED_NS + 2 * (uint64_t)dt_ns;
   const double total = used_ns < dt_ns ? used_ns / dt_ns : 1.0;
   smooth(&governor->mixed_total, total, is_first ? 1.0 : dt_ns / USE_NS);
   if (since_ns >= MIXED_FOR_NS) {

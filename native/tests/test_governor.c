@@ -47,10 +47,10 @@ static void look(scene_t *scene, jvgpu_governor_t *governor, const model_gpu_t *
 static void run(scene_t *scene, double seconds)
 {
   jvgpu_governor_t governor;
-  model_gpu_t      gpu = {.programs = scene->programs, .count = scene->count, .random = 1, .turn_left_ns = MODEL_TURN_NS};
-  double           next_ns = 0;
-  double           warm_ns[MODEL_MOST] = {0};
-  const double     warm_up_ns = 1e9;
+  model_gpu_t  gpu = {.programs = scene->programs, .count = scene->count, .random = 1, .turn_left_ns = MODEL_TURN_NS};
+  double       next_ns = 0;
+  double       warm_ns[MODEL_MOST] = {0};
+  const double warm_up_ns = 1e9;
   jvgpu_governor_start(&governor);
   while (gpu.now_ns < warm_up_ns + seconds * 1e9) {
     if (!scene->is_native && gpu.now_ns >= next_ns) {
@@ -145,8 +145,8 @@ static void always_busy(void)
   add(&three, burn, 285714, 1000000);
   add(&three, burn, 571429, 1000000);
   both("burn 1:2:4", &three);
-  CHECK("weights of three are kept", is_near(three.part[0] / three.total, 1 / 7.0, 0.01) &&
-                                         is_near(three.part[2] / three.total, 4 / 7.0, 0.01));
+  CHECK("weights of three are kept",
+        is_near(three.part[0] / three.total, 1 / 7.0, 0.01) && is_near(three.part[2] / three.total, 4 / 7.0, 0.01));
 }
 
 static void with_gaps(void)
@@ -155,8 +155,8 @@ static void with_gaps(void)
     const char            *name;
     const model_program_t *program;
     int                    count;
-  } equal[] = {{"2 gpt", &gpt, 2}, {"4 gpt", &gpt, 4}, {"2 resnet", &resnet, 2}, {"4 resnet", &resnet, 4},
-               {"2 mlp", &mlp, 2}, {"4 mlp", &mlp, 4}};
+  } equal[] = {{"2 gpt", &gpt, 2},       {"4 gpt", &gpt, 4}, {"2 resnet", &resnet, 2},
+               {"4 resnet", &resnet, 4}, {"2 mlp", &mlp, 2}, {"4 mlp", &mlp, 4}};
   for (size_t row = 0; row < sizeof equal / sizeof *equal; row++) {
     scene_t scene = {.count = 0};
     for (int i = 0; i < equal[row].count; i++) {
@@ -192,7 +192,7 @@ static void ceilings(void)
   static const double   launches_ns[] = {20e3, 3.6e6, 100e6};
   static const uint32_t ceilings_ppm[] = {100000, 250000, 500000};
   for (int row = 0; row < 9; row++) {
-    scene_t scene = {.count = 0};
+    scene_t         scene = {.count = 0};
     model_program_t program = burn;
     program.launch_ns = launches_ns[row / 3];
     add(&scene, program, ceilings_ppm[row % 3], ceilings_ppm[row % 3]);
@@ -211,7 +211,7 @@ static void short_work(void)
     for (int i = 0; i < neighbours; i++) {
       add(&scene, burn, 250000, 1000000);
     }
-    const scene_t native = both("cell + burns", &scene);
+    const scene_t          native = both("cell + burns", &scene);
     const model_program_t *it = &scene.programs[0];
     CHECK("a short cell waits a turn, however many others are busy", it->sum_ns / it->batches < 2.5e6);
     CHECK("and never as long as their windows", it->longest_ns < 6e6);

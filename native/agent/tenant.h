@@ -1,12 +1,10 @@
-// Steering: the governor's thread. It reads usage pages, asks the governor (governor.h), writes gates.
-// One for the agent; its API towards Python is in agent_api.h.
+// A claim's two pages, as the agent's parts hold them: pages (agent.c) and steering (steering.c).
 
-#ifndef JVGPU_STEERING_H
-#define JVGPU_STEERING_H
+#ifndef JVGPU_TENANT_H
+#define JVGPU_TENANT_H
 
 #include "jvgpu/pages.h"
 
-// A claim's two pages, as the agent holds them.
 struct jvgpu_tenant_s {
   jvgpu_control_t *control;
   jvgpu_usage_t   *usage;

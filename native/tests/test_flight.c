@@ -1,0 +1,87 @@
+// What is under way: fences behind launches, streams apart, room for one more.
+
+#include "flight.h"
+
+#include <stddef.h>
+
+#include "check.h"
+
+#define BOUND UINT64_C(1600000)
+
+static void fences_follow_work(void)
+{
+  static jvgpu_flight_t flight;
+  bool                  due = false;
+  uint32_t              launches = 0;
+  while (!due) {
+    due = jvgpu_flight_launch(&flight, 3, 20000, BOUND);
+    launches += 1;
+  }
+  CHECK("a fence is due after a sixteenth of the bound", launches == 5);
+  const int fence = jvgpu_flight_fence(&flight, 3);
+  CHECK("one is free", fence >= 0);
+  jvgpu_flight_launch(&flight, 3, 20000, BOUND);
+  jvgpu_flight_passed(&flight, fence);
+  CHECK("what lay before a passed fence is over, what lies behind it is not",
+        flight.under_way_ns == 20000 && flight.launches == 1);
+  const int again = jvgpu_flight_fence(&flight, 3);
+  jvgpu_flight_unfence(&flight, again);
+  CHECK("a fence that could not be recorded leaves its launches under way", flight.under_way_ns == 20000);
+  jvgpu_flight_landed(&flight, 3);
+  CHECK("a stream that was waited for has nothing under way", flight.under_way_ns == 0 && flight.launches == 0);
+}
+
+static void streams_are_told_apart(void)
+{
+  static jvgpu_flight_t flight;
+  for (uint32_t place = 0; place < 16; place++) {
+    jvgpu_flight_launch(&flight, place, 1000, BOUND);
+  }
+  CHECK("over sixteen streams a fence is due for a sixteenth of that on each",
+        jvgpu_flight_launch(&flight, 0, 5250, BOUND));
+  const int fence = jvgpu_flight_fence(&flight, 0);
+  jvgpu_flight_landed(&flight, 1);
+  CHECK("what is over on one stream says nothing of another", flight.under_way_ns == 14 * 1000 + 6250);
+  jvgpu_flight_landed(&flight, 0);
+  CHECK("a stream's fences go with its work", flight.under_way_ns == 14 * 1000 && flight.fences[fence].is_set == 0);
+}
+
+static void fences_run_out(void)
+{
+  static jvgpu_flight_t flight;
+  int                   set = 0;
+  for (int i = 0; i < 2 * JVGPU_MOST_FENCES; i++) {
+    jvgpu_flight_launch(&flight, 0, 1000, 1);
+    set += jvgpu_flight_fence(&flight, 0) >= 0;
+  }
+  CHECK("no more fences than there are", set == JVGPU_MOST_FENCES);
+  CHECK("nothing is lost for want of one", flight.under_way_ns == 2 * JVGPU_MOST_FENCES * 1000);
+  for (int i = 0; i < JVGPU_MOST_FENCES; i++) {
+    jvgpu_flight_passed(&flight, i);
+  }
+  CHECK("what found no fence waits for the next", flight.launches == JVGPU_MOST_FENCES);
+  jvgpu_flight_clear(&flight);
+  CHECK("cleared, nothing is under way", flight.under_way_ns == 0 && flight.launches == 0 && flight.places == 0);
+}
+
+static void room_for_one_more(void)
+{
+  static jvgpu_flight_t flight;
+  CHECK("there is room while nothing is under way", jvgpu_flight_has_room(&flight, BOUND));
+  jvgpu_flight_launch(&flight, 0, 3600000, BOUND);
+  CHECK("behind one launch longer than the bound there is room for one more", jvgpu_flight_has_room(&flight, BOUND));
+  jvgpu_flight_launch(&flight, 0, 3600000, BOUND);
+  CHECK("not for a third", !jvgpu_flight_has_room(&flight, BOUND));
+  jvgpu_flight_clear(&flight);
+  jvgpu_flight_launch(&flight, 0, 100000000, BOUND);
+  CHECK("behind a tenth of a second there is none", !jvgpu_flight_has_room(&flight, BOUND));
+}
+
+int main(void)
+{
+  fences_follow_work();
+  streams_are_told_apart();
+  fences_run_out();
+  room_for_one_more();
+  RESULT();
+}
