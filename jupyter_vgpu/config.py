@@ -201,7 +201,7 @@ def _amounts(written: ProfileEntry, entry: Mapping[str, object], key: str) -> tu
 
 def _ceiling(written: ProfileEntry, entry: Mapping[str, object], share: Fraction | None, key: str) -> int:
     if written.policy == "default":
-        return PPM if written.ceiling is None else parse_ceiling(written.ceiling, share, f"{key}.ceiling")
+        return PPM if written.ceiling is None else parse_ceiling(entry["ceiling"], share, f"{key}.ceiling")
     if written.policy == "disable":
         if written.ceiling not in (None, _WHOLE):
             raise BadValueError(f"{key}.ceiling", entry["ceiling"], 'only 1 is with policy "disable"')
@@ -283,6 +283,46 @@ class GroupOverride:
 
     groups: tuple[str, ...]
     profiles: Mapping[str, Mapping[str, object]]
+
+
+class IsolatedEntry(Entry):
+    """Who is isolated, as it is written."""
+
+    groups: Annotated[tuple[str, ...], by(parse_names)] = ()
+    users: Annotated[tuple[str, ...], by(parse_names)] = ()
+
+
+@dataclass(frozen=True)
+class Isolated:
+    """Who shares a device with nobody else.
+
+    Attributes:
+        groups: Groups whose members share devices with members of the same group only.
+        users: Users who share devices with nobody.
+    """
+
+    groups: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+
+    def group_of(self, user: str, groups: Collection[str]) -> str:
+        """Return the isolation group of a user who is in `groups`; the first named counts, empty = none."""
+        if user in self.users:
+            return f"user {user}"
+        return next((f"group {group}" for group in self.groups if group in groups), "")
+
+
+def parse_isolated(value: object, key: str) -> Isolated:
+    """Return who is isolated.
+
+    Args:
+        value: `{"groups": [GROUP…], "users": [USER…]}`, each optional.
+        key: Name of the setting, for messages.
+
+    Raises:
+        BadValueError: Naming the key, the value and what is allowed.
+    """
+    written = read(IsolatedEntry, value, key)
+    return Isolated(written.groups, written.users)
 
 
 def overridden(profiles: Mapping[str, object], overrides: Sequence[GroupOverride]) -> dict[str, object]:

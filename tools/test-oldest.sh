@@ -28,7 +28,7 @@ if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$sum" ]; then
 fi
 
 rooms=()
-for room in unit agent cli hub server magic provisioner slice; do
+for room in unit agent cli hub ledger service server magic provisioner slice; do
   if compgen -G "tests/$room/test_*.py" >/dev/null; then rooms+=("tests/$room"); fi
 done
 export PATH=$(cd "$dir/bin" && pwd):$PATH

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jupyter_vgpu.agent.claims import ClaimBook
 from jupyter_vgpu.agent.events import Event
-from jupyter_vgpu.agent.figures import NS
+from jupyter_vgpu.agent.figures import NS, Rates
 from jupyter_vgpu.agent.peers import process_name
 from jupyter_vgpu.agent.service import Agent
 from jupyter_vgpu.agent.tenant import Process, Tenant
@@ -17,6 +17,7 @@ from jupyter_vgpu.client import (
     DeviceInfo,
     EnforcedBy,
     EventInfo,
+    PressureInfo,
     ProcessDeviceInfo,
     ProcessInfo,
     SliceInfo,
@@ -138,17 +139,17 @@ def usage_view(tenant: Tenant, agent: Agent, now: float) -> UsageInfo:
     return {
         "claim": tenant.claim.claim_id,
         "time": now,
-        "devices": [_used_view(tenant, index, agent.book) for index in range(len(tenant.claim.grants))],
+        "devices": [_used_view(tenant, index, agent) for index in range(len(tenant.claim.grants))],
         "processes": [_process_view(process, tenant) for process in tenant.processes.values()],
         "enforced_by": enforced_by_view(tenant, agent),
     }
 
 
-def _used_view(tenant: Tenant, index: int, book: ClaimBook) -> UsageDeviceInfo:
+def _used_view(tenant: Tenant, index: int, agent: Agent) -> UsageDeviceInfo:
     grant, totals, rates = tenant.claim.grants[index], tenant.totals(index), tenant.rates(index)
     return {
         "uuid": grant.uuid,
-        "name": _device_name(grant.uuid, book),
+        "name": _device_name(grant.uuid, agent.book),
         "memory_used_bytes": tenant.memory_bytes(index),
         "memory_limit_bytes": grant.memory_bytes,
         "memory_overhead_bytes": tenant.overhead_bytes(index),
@@ -158,7 +159,21 @@ def _used_view(tenant: Tenant, index: int, book: ClaimBook) -> UsageDeviceInfo:
         "gpu_time_fraction": rates.gpu_time_fraction,
         "waited_seconds": totals.waited_ns / NS,
         "waiting_fraction": rates.waiting_fraction,
+        "pressure": _pressure_view(tenant, grant.uuid, agent),
     }
+
+
+def _pressure_view(tenant: Tenant, uuid: str, agent: Agent) -> PressureInfo:
+    """Return what the other slices on a device do there; the parts of a slice are no neighbours of one another."""
+    own = tenant.claim.part_of or tenant.claim.claim_id
+    busy: dict[str, float] = {}
+    for other in agent.tenants:
+        whole = other.claim.part_of or other.claim.claim_id
+        for index, grant in enumerate(other.claim.grants):
+            rates = other.rates(index)
+            if grant.uuid == uuid and whole != own and rates != Rates():
+                busy[whole] = busy.get(whole, 0.0) + rates.gpu_time_fraction
+    return {"neighbours": len(busy), "gpu_time_fraction": min(1.0, sum(busy.values()))}
 
 
 def _process_view(process: Process, tenant: Tenant) -> ProcessInfo:

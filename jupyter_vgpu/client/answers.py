@@ -105,7 +105,26 @@ class SliceInfo(TypedDict):
     agent: AgentInfo
 
 
-class UsageDeviceInfo(TypedDict):
+class PressureInfo(TypedDict):
+    """What other slices did on a device within the last second: how many they are and how much, never who.
+
+    `neighbours` worked there, or waited to; `gpu_time_fraction` is the GPU time that they had together, 0..1.
+    """
+
+    neighbours: int
+    gpu_time_fraction: float
+
+
+class _SmUsage(TypedDict, total=False):
+    """GPU time × the part of the SMs that its launches could fill, over the last second, 0..1.
+
+    Absent where the meter does not know it.
+    """
+
+    sm_usage: float
+
+
+class UsageDeviceInfo(_SmUsage):
     """What a slice uses of one device now.
 
     Totals count from when the agent took the claim up; fractions are of the last second, 0..1.
@@ -122,9 +141,10 @@ class UsageDeviceInfo(TypedDict):
     gpu_time_fraction: float
     waited_seconds: float
     waiting_fraction: float
+    pressure: PressureInfo
 
 
-class ProcessDeviceInfo(TypedDict):
+class ProcessDeviceInfo(_SmUsage):
     """What one process uses of one device; overhead is not in `memory_bytes`."""
 
     uuid: str

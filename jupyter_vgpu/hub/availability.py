@@ -1,4 +1,4 @@
-"""How many slices of each profile could be had now, for the spawn page.
+"""How many slices of each profile could be had now, for the spawn page, and when there will be one.
 
 Pure functions over the agent's list of devices. The agent decides; this only
 says what it would probably answer.
@@ -6,8 +6,9 @@ says what it would probably answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from jupyter_vgpu.client import DeviceInfo
 from jupyter_vgpu.errors import BadValueError
@@ -27,6 +28,7 @@ class Offer:
         obstacle: Why none can be had, in words; empty when one can or nobody knows.
         can_wait: Whether it may be asked for though none is free, since there is a queue.
         refusal: Why this user may not have one; empty = they may.
+        free_at: When one is free at the latest, Unix seconds; `None` = now, or not known.
     """
 
     profile: Profile
@@ -35,11 +37,12 @@ class Offer:
     obstacle: str = ""
     can_wait: bool = False
     refusal: str = ""
+    free_at: float | None = None
 
     @property
     def can_be_had(self) -> bool:
         """Whether it is worth asking for one."""
-        return self.free is not None and self.free > 0
+        return not self.profile.devices or (self.free is not None and self.free > 0)
 
     @property
     def can_be_chosen(self) -> bool:
@@ -47,48 +50,102 @@ class Offer:
         return not self.refusal and (self.can_be_had or (self.can_wait and bool(self.total)))
 
 
-def offers(profiles: Sequence[Profile], devices: Sequence[DeviceInfo] | None) -> list[Offer]:
+@dataclass(frozen=True)
+class End:
+    """A slice that will be given back.
+
+    Attributes:
+        at: When at the latest, Unix seconds.
+        devices: What it holds, one mapping with `uuid`, `memory_bytes` and `share` per device.
+    """
+
+    at: float
+    devices: Sequence[Mapping[str, Any]]
+
+
+def offers(
+    profiles: Sequence[Profile],
+    devices: Sequence[DeviceInfo] | None,
+    isolation: str = "",
+    ends: Iterable[End] = (),
+) -> list[Offer]:
     """Return one offer per profile, in their order.
 
     Args:
         profiles: What the admin offers.
         devices: The agent's answer, `None` when it gave none.
+        isolation: The user's isolation group, as the agent calls it; empty = none.
+        ends: Slices whose end is known, in any order.
     """
     if devices is None:
         return [Offer(profile, None, None, "the GPU agent of this node does not answer") for profile in profiles]
-    return [_offer(profile, devices) for profile in profiles]
+    in_order = sorted(ends, key=lambda end: end.at)
+    return [_offer(profile, devices, isolation, in_order) for profile in profiles]
 
 
-def _offer(profile: Profile, devices: Sequence[DeviceInfo]) -> Offer:
+def _offer(profile: Profile, devices: Sequence[DeviceInfo], isolation: str, ends: Sequence[End]) -> Offer:
+    if not profile.devices:
+        return Offer(profile, None, None)
+    rooms = [room_of(device) for device in devices]
     try:
-        free = _gangs([_parts(profile, _room(device)) for device in devices], profile.devices)
-        total = _gangs([_parts(profile, _empty(_room(device))) for device in devices], profile.devices)
+        free = _slices(profile, rooms, isolation)
+        total = _slices(profile, [_empty(room) for room in rooms], isolation)
+        if free:
+            return Offer(profile, free, total)
+        free_at = _free_at(profile, rooms, isolation, ends) if total else None
     except BadValueError as error:
         return Offer(profile, 0, 0, str(error))
-    return Offer(profile, free, total, "" if free else _obstacle(profile, devices, total))
+    return Offer(profile, free, total, _obstacle(profile, devices, total), free_at=free_at)
 
 
-def _room(device: DeviceInfo) -> Room:
+def room_of(device: DeviceInfo) -> Room:
+    """Return what is free on a device, as placement looks at it."""
     return Room(
         uuid=device["uuid"],
         name=device["name"],
         total_bytes=device["total_bytes"],
         free_bytes=device["free_bytes"],
         free_share_ppm=round(device["free_share"] * PPM),
+        is_usable=not device["drained"],
+        isolation=frozenset(device["isolation"]),
     )
 
 
 def _empty(room: Room) -> Room:
-    return replace(room, free_bytes=room.total_bytes, free_share_ppm=PPM)
+    return replace(room, free_bytes=room.total_bytes, free_share_ppm=PPM, isolation=frozenset())
 
 
-def _parts(profile: Profile, room: Room) -> int:
+def _free_at(profile: Profile, rooms: Sequence[Room], isolation: str, ends: Sequence[End]) -> float | None:
+    """Return when the first slice fits if what ends is given back and nothing else changes; `None` if never."""
+    by_uuid = {room.uuid: room for room in rooms}
+    for end in ends:
+        for held in end.devices:
+            room = by_uuid.get(held["uuid"])
+            if room is None:
+                continue
+            freed = replace(
+                room,
+                free_bytes=min(room.total_bytes, room.free_bytes + int(held["memory_bytes"])),
+                # Parts per million are rounded down: the last to leave leaves nothing behind.
+                free_share_ppm=min(PPM, room.free_share_ppm + round(float(held["share"]) * PPM)),
+            )
+            by_uuid[room.uuid] = _empty(freed) if freed.free_bytes == freed.total_bytes else freed
+        if _slices(profile, list(by_uuid.values()), isolation):
+            return end.at
+    return None
+
+
+def _slices(profile: Profile, rooms: Sequence[Room], isolation: str) -> int:
+    return _gangs([_parts(profile, room, isolation) for room in rooms], profile.devices)
+
+
+def _parts(profile: Profile, room: Room, isolation: str) -> int:
     """Return how many slices of `profile` fit into one device's room, >= 0.
 
     Raises:
         BadValueError: The profile means nothing on this device.
     """
-    if not fits(room, profile):
+    if not fits(room, profile, isolation):
         return 0
     grant = grant_on(room, profile)
     return min(room.free_bytes // grant.memory_bytes, room.free_share_ppm // grant.share_ppm)
@@ -108,10 +165,13 @@ def _gangs(rooms: Sequence[int], size: int) -> int:
 def _obstacle(profile: Profile, devices: Sequence[DeviceInfo], total: int) -> str:
     if total:
         return "too much is taken" if any(device["free_share"] > 0 for device in devices) else "all is taken"
-    if not devices:
-        return "this node has no GPU"
-    if profile.devices > len(devices):
-        return f"it needs {profile.devices} GPUs, this node has {len(devices)}"
-    largest = max(device["total_bytes"] for device in devices)
+    usable = [device for device in devices if not device["drained"]]
+    if not usable:
+        return "all GPUs of this node are out of use" if devices else "this node has no GPU"
+    if profile.devices > len(usable):
+        out_of_use = len(devices) - len(usable)
+        aside = f", and {out_of_use} out of use" if out_of_use else ""
+        return f"it needs {profile.devices} GPUs, this node has {len(usable)}{aside}"
+    largest = max(device["total_bytes"] for device in usable)
     needed = format_bytes(profile.memory.of(largest))
     return f"it needs {needed} on one GPU, the largest here has {format_bytes(largest)}"

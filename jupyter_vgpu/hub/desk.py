@@ -11,12 +11,14 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from traitlets.config import LoggingConfigurable
 
 from jupyter_vgpu.client import ClaimInfo, DeviceInfo, GrantedClaim, HubClient
+from jupyter_vgpu.config import Isolated
 from jupyter_vgpu.errors import VGPUError
 from jupyter_vgpu.hub.holdings import asked_for, holding_of, wish_of
 from jupyter_vgpu.hub.reconciliation import ServerKey, correction, tenant_name
@@ -26,12 +28,28 @@ from jupyter_vgpu.quota import Holding, Quota, Quotas, Use, check, use_of
 
 _Result = TypeVar("_Result")
 
+_AGENT_THREADS = 32
+
+
+@dataclass(frozen=True)
+class PlacementRules:
+    """Where claims go, as far as the hub has a say: who is isolated, and whether slices are spread."""
+
+    isolated: Isolated = field(default_factory=Isolated)
+    is_spread: bool = False
+
 
 class ClaimDesk(LoggingConfigurable):
     """One hub's claims at one agent."""
 
     def __init__(
-        self, client: HubClient, ledger: Ledger, node: str, quotas: Quotas | None = None, **kwargs: Any
+        self,
+        client: HubClient,
+        ledger: Ledger,
+        node: str,
+        quotas: Quotas | None = None,
+        rules: PlacementRules | None = None,
+        **kwargs: Any,
     ) -> None:
         """Take what it works with.
 
@@ -40,6 +58,7 @@ class ClaimDesk(LoggingConfigurable):
             ledger: The hub's memory; also says how the hub is called.
             node: Host of the agent, for the ledger.
             quotas: Who may claim how much; `None` = as much as there is.
+            rules: Where claims go.
             **kwargs: As for every configurable: `parent`, `log`.
         """
         super().__init__(**kwargs)
@@ -47,15 +66,24 @@ class ClaimDesk(LoggingConfigurable):
         self._ledger = ledger
         self._node = node
         self._quotas = quotas or Quotas()
+        self._rules = rules or PlacementRules()
         self._is_limited = self._quotas != Quotas()
         self._ledger_thread = ThreadPoolExecutor(1, "jupyter-vgpu-ledger")
+        # Threads of our own: in the loop's few, starts would wait for one another while an agent hangs.
+        self._agent_threads = ThreadPoolExecutor(_AGENT_THREADS, "jupyter-vgpu-agent")
         self.freed = asyncio.Event()  # something was given back; cleared by who waits for that
         self.ends: deque[float] = deque(maxlen=200)  # when claims were given back, Unix seconds
         self._being_taken: dict[ServerKey, asyncio.Task[GrantedClaim]] = {}
         self._being_released: Counter[str] = Counter()
 
     async def take(
-        self, key: ServerKey, uid: int, profile: Profile, groups: Sequence[str] = (), over_quota: bool = False
+        self,
+        key: ServerKey,
+        uid: int,
+        profile: Profile,
+        groups: Sequence[str] = (),
+        over_quota: bool = False,
+        devices: Sequence[DeviceInfo] | None = None,
     ) -> GrantedClaim:
         """Return a new claim for a server; what the server held before is given back first.
 
@@ -67,6 +95,8 @@ class ClaimDesk(LoggingConfigurable):
             profile: What it gets.
             groups: The user's groups.
             over_quota: Whether an administrator said that quotas do not count this time.
+            devices: The node's devices, from a caller who has given back what the server held before; `None` = that
+                is not done yet.
 
         Raises:
             QuotaError: It is more than the user, or a group, may have.
@@ -74,8 +104,9 @@ class ClaimDesk(LoggingConfigurable):
             AgentUnreachableError: No agent answered within the client's time limit.
             VGPUError: What else the agent or the ledger refused.
         """
-        await self.give_back(key, "", "superseded by a new start")
-        task = asyncio.ensure_future(self._take(key, uid, profile, groups, over_quota))
+        if devices is None:
+            await self.give_back(key, "", "superseded by a new start")
+        task = asyncio.ensure_future(self._take(key, uid, profile, groups, over_quota, devices))
         self._being_taken[key] = task
         try:
             return await asyncio.shield(task)
@@ -84,15 +115,30 @@ class ClaimDesk(LoggingConfigurable):
                 self._being_taken.pop(key, None)
 
     async def _take(
-        self, key: ServerKey, uid: int, profile: Profile, groups: Sequence[str], over_quota: bool
+        self,
+        key: ServerKey,
+        uid: int,
+        profile: Profile,
+        groups: Sequence[str],
+        over_quota: bool,
+        devices: Sequence[DeviceInfo] | None,
     ) -> GrantedClaim:
         tenant = tenant_name(*key)
-        asked = asked_for(profile, await self.devices()) if self._is_limited else []
+        if self._is_limited and devices is None:
+            devices = await self.devices()
+        asked = asked_for(profile, devices or []) if self._is_limited else []
         # Checked and written down in one step of the ledger's thread, or two starts could share the last of a quota.
         entry_id = await self._in_ledger(self._admit, key, profile, groups, asked, over_quota)
-        request = ClaimRequest(tenant=tenant, hub=self._ledger.hub_name, uid=uid, profile=profile)
+        request = ClaimRequest(
+            tenant=tenant,
+            hub=self._ledger.hub_name,
+            uid=uid,
+            profile=profile,
+            isolation=self._rules.isolated.group_of(key[0], groups),
+            is_spread=self._rules.is_spread,
+        )
         try:
-            granted = await asyncio.to_thread(self._client.create_claim, request)
+            granted = await self._ask_agent(self._client.create_claim, request)
         except VGPUError as error:
             # If the agent did grant it and only its answer was lost, reconciliation finds the claim.
             await self._in_ledger(self._ledger.close_entry, entry_id, f"{error.reason}: {error}")
@@ -101,7 +147,7 @@ class ClaimDesk(LoggingConfigurable):
         try:
             await self._in_ledger(self._ledger.bind, entry_id, claim["claim"], claim["backend"], claim["devices"])
         except VGPUError:
-            await asyncio.to_thread(self._client.release_claim, claim["claim"])
+            await self._ask_agent(self._client.release_claim, claim["claim"])
             raise
         self.log.info("%s holds claim %s: %s by %s", tenant, claim["claim"], profile.name, claim["backend"])
         return granted
@@ -137,6 +183,16 @@ class ClaimDesk(LoggingConfigurable):
                 theirs = [holding_of(entry) for entry in entries if group in entry.groups]
                 found.append((f"group {group}'s", self._quotas.groups[group], theirs))
         return [(use_of(whose, quota, holdings, now), holdings) for whose, quota, holdings in found]
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether the agent is asked to put slices on the emptiest devices."""
+        return self._rules.is_spread
+
+    def isolation(self, user: str, groups: Sequence[str]) -> str:
+        """Return a user's isolation group, as the agent calls it on its devices; empty = none."""
+        group = self._rules.isolated.group_of(user, groups)
+        return f"{self._ledger.hub_name}: {group}" if group else ""
 
     async def uses(self, user: str, groups: Sequence[str]) -> list[Use]:
         """Return what a user's quotas are and how much of them is used; nothing where nothing is limited.
@@ -208,7 +264,7 @@ class ClaimDesk(LoggingConfigurable):
     async def _release_now(self, tenant: str, claim_id: str, because: str, entries: list[Entry]) -> None:
         ours = [entry for entry in entries if entry.claim_id == claim_id]
         try:
-            released = await asyncio.to_thread(self._client.release_claim, claim_id)
+            released = await self._ask_agent(self._client.release_claim, claim_id)
         except VGPUError as error:
             self.log.warning("claim %s of %s cannot be released now: %s", claim_id, tenant, error)
             for entry in ours:
@@ -227,7 +283,7 @@ class ClaimDesk(LoggingConfigurable):
         Raises:
             VGPUError: The agent does not answer, or does not know this hub.
         """
-        return await asyncio.to_thread(self._client.devices)
+        return await self._ask_agent(self._client.devices)
 
     async def reconcile(self, servers: Callable[[], Mapping[ServerKey, str | None]]) -> bool:
         """Release what no running server holds, correct the ledger, and return whether that could be done.
@@ -240,7 +296,7 @@ class ClaimDesk(LoggingConfigurable):
         """
         try:
             entries = await self._in_ledger(self._ledger.open_entries)
-            claims = [c for c in await asyncio.to_thread(self._client.claims) if c["hub"] == self._ledger.hub_name]
+            claims = [c for c in await self._ask_agent(self._client.claims) if c["hub"] == self._ledger.hub_name]
             correct = correction(entries, claims, servers())
             for claim, because in correct.release:
                 if claim["claim"] in self._being_released:
@@ -281,6 +337,9 @@ class ClaimDesk(LoggingConfigurable):
             await self._in_ledger(self._ledger.note, entry.entry_id, kind, detail)
         except VGPUError as error:
             self.log.error("event %s of claim %s is not written down: %s", kind, entry.claim_id, error)
+
+    async def _ask_agent(self, work: Callable[..., _Result], *args: Any) -> _Result:
+        return await asyncio.get_running_loop().run_in_executor(self._agent_threads, work, *args)
 
     async def in_ledger(self, work: Callable[..., _Result], *args: Any) -> _Result:
         """Return what a method of the ledger does, in the ledger's thread.

@@ -1,13 +1,14 @@
 """Who is next when several wait for a slice, and how long it may take.
 
-Pure functions. The order is: higher priority first; then the group that holds least for its weight; within a group
+No clock, no agent. The order is: higher priority first; then the group that holds least for its weight; within a group
 who came first. What a group is given counts as held, so that groups take turns by their weights.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 _FEWEST_RELEASES = 3
@@ -22,7 +23,9 @@ class Waiting:
         group: The group it counts for; empty = none.
         share: What it wants, in devices, > 0.
         priority: Higher goes first.
-        arrived_at: Since when, Unix seconds.
+        arrived_at: Since when, in seconds of any clock.
+        number: Its number in the order of arrival, which no clock that is put back can change; of two with the same,
+            who arrived first is first.
     """
 
     key: tuple[str, str]
@@ -30,6 +33,14 @@ class Waiting:
     share: float
     priority: int
     arrived_at: float
+    number: int = 0
+
+
+_Turn = tuple[int, float, tuple[str, str]]
+
+
+def _turn(one: Waiting) -> _Turn:
+    return one.number, one.arrived_at, one.key
 
 
 def group_of(groups: Iterable[str], weights: Mapping[str, float]) -> str:
@@ -38,61 +49,102 @@ def group_of(groups: Iterable[str], weights: Mapping[str, float]) -> str:
     return max(weighted, key=lambda group: (weights[group], group), default="")
 
 
+class Line:
+    """Those who wait. Kept by priority, group and arrival, so that to find who is next nobody has to be sorted."""
+
+    def __init__(self, waiting: Iterable[Waiting] = (), weights: Mapping[str, float] | None = None) -> None:
+        """Let `waiting` wait.
+
+        Args:
+            waiting: Who waits, in any order.
+            weights: Weight of each group, > 0; 1 for whoever is not named.
+        """
+        self._weights = dict(weights or {})
+        self._waiting: dict[tuple[str, str], Waiting] = {}
+        self._classes: dict[int, dict[str, list[Waiting]]] = {}
+        for one in waiting:
+            self.add(one)
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, one: Waiting) -> None:
+        """Let one wait; whoever waited by the same key is gone."""
+        self.remove(one.key)
+        self._waiting[one.key] = one
+        insort(self._classes.setdefault(one.priority, {}).setdefault(one.group, []), one, key=_turn)
+
+    def remove(self, key: tuple[str, str]) -> None:
+        """Let one wait no more, if it did."""
+        one = self._waiting.pop(key, None)
+        if one is None:
+            return
+        groups = self._classes[one.priority]
+        members = groups[one.group]
+        del members[bisect_left(members, _turn(one), key=_turn)]
+        if not members:
+            del groups[one.group]
+        if not groups:
+            del self._classes[one.priority]
+
+    def in_order(self, held: Mapping[str, float] | None = None) -> Iterator[Waiting]:
+        """Give those who wait in the order in which they are served, the first at once however many there are.
+
+        Args:
+            held: What each group holds now, in devices.
+        """
+        given = dict(held or {})
+        for priority in sorted(self._classes, reverse=True):
+            groups = self._classes[priority]
+            served = dict.fromkeys(groups, 0)
+            turns = [(self._weighed(given, group), _turn(members[0]), group) for group, members in groups.items()]
+            heapq.heapify(turns)
+            while turns:
+                group = heapq.heappop(turns)[-1]
+                one = groups[group][served[group]]
+                yield one
+                served[group] += 1
+                given[group] = given.get(group, 0.0) + one.share
+                if served[group] < len(groups[group]):
+                    heapq.heappush(turns, (self._weighed(given, group), _turn(groups[group][served[group]]), group))
+
+    def _weighed(self, given: Mapping[str, float], group: str) -> float:
+        return given.get(group, 0.0) / self._weights.get(group, 1.0)
+
+
 def in_order(
     waiting: Iterable[Waiting], held: Mapping[str, float] | None = None, weights: Mapping[str, float] | None = None
 ) -> list[Waiting]:
-    """Return those who wait in the order in which they are served.
-
-    Args:
-        waiting: Who waits, in any order.
-        held: What each group holds now, in devices.
-        weights: Weight of each group, > 0; 1 for whoever is not named.
-    """
-    held, weights = held or {}, weights or {}
-    by_class: dict[int, dict[str, list[Waiting]]] = {}
-    for one in waiting:
-        by_class.setdefault(one.priority, {}).setdefault(one.group, []).append(one)
-    given = dict(held)
-    result: list[Waiting] = []
-    for priority in sorted(by_class, reverse=True):
-        groups = by_class[priority]
-        for members in groups.values():
-            members.sort(key=lambda one: (one.arrived_at, one.key), reverse=True)  # the first is popped first
-
-        def turn(group: str, groups: dict[str, list[Waiting]] = groups) -> tuple[float, float, str]:
-            return given.get(group, 0.0) / weights.get(group, 1.0), groups[group][-1].arrived_at, group
-
-        turns = [turn(group) for group in groups]
-        heapq.heapify(turns)
-        while turns:
-            group = heapq.heappop(turns)[-1]
-            one = groups[group].pop()
-            given[group] = given.get(group, 0.0) + one.share
-            result.append(one)
-            if groups[group]:
-                heapq.heappush(turns, turn(group))
-    return result
+    """Return those who wait in the order in which they are served; arguments as for `Line` and `Line.in_order`."""
+    return list(Line(waiting, weights).in_order(held))
 
 
 def next_in(
-    order: Sequence[Waiting], fits: Callable[[Waiting], bool], now: float, patience_seconds: float
+    order: Iterable[Waiting],
+    fits: Callable[[Waiting], bool],
+    now: float,
+    patience_seconds: float,
+    leaves_room: Callable[[Waiting, Waiting], bool] = lambda one, kept_for: False,
 ) -> Waiting | None:
     """Return who is served next: the first, or one behind that fits where the first does not; `None` when nobody is.
 
-    Nobody is overtaken for ever: whoever has waited `patience_seconds` and does not fit holds up all behind, so that
-    what becomes free is kept for them.
+    Nobody is overtaken for ever: for the first who has waited `patience_seconds` and does not fit, room is kept until
+    they do. Those behind are served meanwhile if that takes nothing from the room that is kept: a lab does not stand
+    still because one waits for a whole device.
 
     Args:
-        order: As `in_order` gives it.
+        order: As `Line.in_order` gives it.
         fits: Whether one could have its slice now.
-        now: The time, Unix seconds.
+        now: The time, by the clock of `arrived_at`.
         patience_seconds: Longest time that others may overtake.
+        leaves_room: Whether the first could have its slice and leave the second what is kept for it.
     """
+    kept_for: Waiting | None = None
     for one in order:
-        if fits(one):
+        if fits(one) and (kept_for is None or leaves_room(one, kept_for)):
             return one
-        if now - one.arrived_at >= patience_seconds:
-            return None
+        if kept_for is None and now - one.arrived_at >= patience_seconds:
+            kept_for = one
     return None
 
 

@@ -49,12 +49,7 @@ async def stop_overdue(app: Any, settings: VGPUHub) -> None:
         app: The running hub.
         settings: Its settings.
     """
-
-    def max_hours(entry: Entry) -> float | None:
-        offered = settings.offered_to(entry.groups)
-        return next((profile.max_hours for profile in offered if profile.name == entry.profile), None)
-
-    desk = settings.desk
+    desk, max_hours = settings.desk, settings.max_hours
     try:
         over, soon = due(await desk.in_ledger(desk.ledger.open_entries), max_hours, time.time())
         for entry in soon:

@@ -11,14 +11,35 @@ from typing import Any
 from jupyterhub.handlers import BaseHandler
 from tornado import web
 
+from jupyter_vgpu.hub import live
 from jupyter_vgpu.hub.queue import sentence
 from jupyter_vgpu.hub.reconciliation import tenant_name
 from jupyter_vgpu.hub.settings import VGPUHub
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>GPU queue</title></head>
-<body><main><h1>GPU queue</h1><p role="status">{state}</p>{form}<p><a href="{home}">Home</a></p></main></body></html>
+# In the dress of the hub's own pages, whichever templates it has.
+_PAGE = """{% extends "page.html" %}
+{% block title %}GPU queue{% endblock %}
+{% block main %}
+<div class="container"><h1>GPU queue</h1><p role="status">{{ state }}</p>{{ form | safe }}</div>
+{% endblock %}
 """
+
+
+def cancel_form(hub_url: str, server: str, xsrf: str = "") -> str:
+    """Return a button that gives up a server's place in the queue.
+
+    Args:
+        hub_url: Path of the hub.
+        server: The server; empty = the default server.
+        xsrf: The page's token; empty = taken when the button is pressed, on a page of the hub that runs scripts.
+    """
+    take_token = "" if xsrf else ' onclick="this.form._xsrf.value = window.jhdata.xsrf_token"'
+    return (
+        f'<form method="post" action="{escape(hub_url)}vgpu/queue">'
+        f'<input type="hidden" name="_xsrf" value="{escape(xsrf)}">'
+        f'<input type="hidden" name="server" value="{escape(server)}">'
+        f'<button class="btn btn-secondary btn-sm"{take_token}>Give up this place</button></form>'
+    )
 
 
 class QueuePage(BaseHandler):  # type: ignore[misc]  # jupyterhub is untyped
@@ -30,25 +51,21 @@ class QueuePage(BaseHandler):  # type: ignore[misc]  # jupyterhub is untyped
         server = self.get_argument("server", "")
         position = VGPUHub.instance().room.position((self.current_user.name, server))
         if position is None:
-            self._show(f"Your server {tenant_name(self.current_user.name, server)} does not wait for a GPU.")
+            await self._show(f"Your server {tenant_name(self.current_user.name, server)} does not wait for a GPU.")
             return
         xsrf = self.xsrf_token.decode() if isinstance(self.xsrf_token, bytes) else str(self.xsrf_token)
-        form = (
-            f'<form method="post"><input type="hidden" name="_xsrf" value="{escape(xsrf)}">'
-            f'<input type="hidden" name="server" value="{escape(server)}"><button>Give up this place</button></form>'
-        )
-        self._show(f"{sentence(position)}.", form)
+        await self._show(f"{sentence(position)}.", cancel_form(self.hub.base_url, server, xsrf))
 
     @web.authenticated
     async def post(self) -> None:
         """Give up the place."""
         server = self.get_argument("server", "")
         was_waiting = VGPUHub.instance().room.cancel((self.current_user.name, server), self.current_user.name)
-        self._show("Your place was given up." if was_waiting else "Your server does not wait for a GPU.")
+        await self._show("Your place was given up." if was_waiting else "Your server does not wait for a GPU.")
 
-    def _show(self, state: str, form: str = "") -> None:
-        self.set_header("Content-Type", "text/html; charset=utf-8")
-        self.finish(_PAGE.format(state=escape(state), form=form, home=escape(f"{self.hub.base_url}home")))
+    async def _show(self, state: str, form: str = "") -> None:
+        template = self.settings["jinja2_env"].from_string(_PAGE)
+        self.finish(await template.render_async(**self.template_namespace, state=state, form=form))
 
 
-HANDLERS: list[tuple[str, Any]] = [("/vgpu/queue", QueuePage)]
+HANDLERS: list[tuple[str, Any]] = [("/vgpu/queue", QueuePage), *live.HANDLERS]

@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
-from traitlets import Dict, Float, Int, TraitError, Unicode, default
+from traitlets import Dict, Enum, Float, Int, TraitError, Unicode, default
 from traitlets.config import Config, SingletonConfigurable
 from traitlets.config.loader import LazyConfigValue
 
@@ -23,16 +23,19 @@ from jupyter_vgpu.config import (
     BUILT_IN_PROFILES,
     PROFILE_KEYS,
     GroupOverride,
+    Isolated,
     overridden,
     parse_group_overrides,
+    parse_isolated,
     parse_profiles,
     profiles_for,
 )
 from jupyter_vgpu.errors import BadValueError, VGPUError
-from jupyter_vgpu.hub.desk import ClaimDesk
+from jupyter_vgpu.hub.desk import ClaimDesk, PlacementRules
 from jupyter_vgpu.hub.queue import WaitingRoom
-from jupyter_vgpu.hub.yaml_file import load_yaml
-from jupyter_vgpu.ledger import Ledger
+from jupyter_vgpu.hub.watch import Watch
+from jupyter_vgpu.hub.yaml_file import KEYS, load_yaml
+from jupyter_vgpu.ledger import Entry, Ledger
 from jupyter_vgpu.model import Profile
 from jupyter_vgpu.quota import QUOTA_KEYS, Quotas, parse_quotas
 
@@ -89,8 +92,8 @@ class VGPUHub(SingletonConfigurable):
     ).tag(config=True)
 
     profiles_file = Unicode(
-        help="""
-        YAML file with some of the keys `profiles`, `group_overrides`, `quotas`, each as the setting of that name.
+        help=f"""
+        YAML file with some of the keys {", ".join(KEYS)}, each as the setting of that name.
 
         Default (empty): none. What stands in both places is refused. Read when the hub starts.
         """
@@ -116,6 +119,24 @@ class VGPUHub(SingletonConfigurable):
         """
     ).tag(config=True)
 
+    isolated = Dict(
+        help="""
+        Who shares a GPU with nobody else: {"groups": [GROUP...], "users": [USER...]}, each optional.
+
+        Members of such a group share a GPU with members of the same group only, such a user with nobody. Of several
+        groups the first named counts. Default: everyone shares with everyone.
+        """
+    ).tag(config=True)
+
+    placement = Enum(
+        ("tight", "spread"),
+        "tight",
+        help="""
+        Where a slice goes that fits on several GPUs: "tight" = the fullest, so that whole ones stay free for large
+        profiles (default); "spread" = the emptiest, so that each has little company.
+        """,
+    ).tag(config=True)
+
     queue_timeout_seconds = Float(
         0.0,
         min=0.0,
@@ -139,8 +160,9 @@ class VGPUHub(SingletonConfigurable):
         300.0,
         min=0.0,
         help="""
-        Seconds that who waits may be overtaken by others whose smaller slice fits. Default 300; then what becomes free
-        is kept for them. 0 = nobody is ever overtaken.
+        Seconds that who waits may be overtaken by others whose smaller slice fits. Default 300, and at most half of
+        `queue_timeout_seconds`; then the devices that will be free soonest are kept for them, and others are served
+        on the rest. 0 = nobody is ever overtaken there.
         """,
     ).tag(config=True)
 
@@ -206,6 +228,7 @@ class VGPUHub(SingletonConfigurable):
         assert self.offered
         assert self.overrides is not None
         assert self.limits is not None
+        assert self.isolation is not None
         for group, weight in self.group_weights.items():
             if not isinstance(group, str) or not 0 < weight < float("inf"):
                 raise BadValueError(f"VGPUHub.group_weights[{group!r}]", weight, "a number above 0 is")
@@ -225,6 +248,16 @@ class VGPUHub(SingletonConfigurable):
     def limits(self) -> Quotas:
         """The quotas, checked."""
         return parse_quotas(*self._written("quotas"))
+
+    @cached_property
+    def isolation(self) -> Isolated:
+        """Who shares a device with nobody else, checked."""
+        return parse_isolated(*self._written("isolated"))
+
+    def max_hours(self, entry: Entry) -> float | None:
+        """Return for how long a claim may be held, in hours; `None` = not limited."""
+        offered = self.offered_to(entry.groups)
+        return next((profile.max_hours for profile in offered if profile.name == entry.profile), None)
 
     def offered_to(self, groups: Sequence[str]) -> list[Profile]:
         """Return what members of `groups` may choose from; empty when there is nothing for them."""
@@ -250,7 +283,13 @@ class VGPUHub(SingletonConfigurable):
         """The desk where servers get their claims."""
         client = HubClient(self.agent, timeout_seconds=_AGENT_TIMEOUT_SECONDS)
         ledger = Ledger(self.ledger_url, self.hub_name)
-        return ClaimDesk(client, ledger, socket.gethostname(), self.limits, parent=self)
+        rules = PlacementRules(self.isolation, self.placement == "spread")
+        return ClaimDesk(client, ledger, socket.gethostname(), self.limits, rules, parent=self)
+
+    @cached_property
+    def watch(self) -> Watch:
+        """Who looks at the agent for all open spawn pages."""
+        return Watch(self.desk, self.max_hours, parent=self)
 
     @cached_property
     def room(self) -> WaitingRoom:

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import urlencode
 
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner, Spawner
 from jupyterhub.utils import maybe_future
@@ -21,12 +20,15 @@ from jupyter_vgpu.errors import VGPUError
 from jupyter_vgpu.hub import startup
 from jupyter_vgpu.hub.choices import KEY, OVER_QUOTA_KEY, profile_of, split_form, split_over_quota
 from jupyter_vgpu.hub.injectors import Injector, LocalInjector
+from jupyter_vgpu.hub.pages import cancel_form
 from jupyter_vgpu.hub.queue import sentence
-from jupyter_vgpu.hub.reconciliation import ServerKey
+from jupyter_vgpu.hub.reconciliation import ServerKey, tenant_name
 from jupyter_vgpu.hub.refusals import leave_uncounted, refusal
 from jupyter_vgpu.hub.settings import VGPUHub
 from jupyter_vgpu.hub.spawn_page import spawn_form
+from jupyter_vgpu.hub.timing import ADDED, WAITED, Stopwatch
 from jupyter_vgpu.model import Edits, Profile
+from jupyter_vgpu.native import INTERCEPT_LIBRARY, present
 
 _QUEUE_MARGIN_SECONDS = 30.0
 _PROGRESS_SECONDS = 1.0
@@ -52,6 +54,7 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
         start_timeout: int  # JupyterHub's
         user_options: dict[str, Any]
 
+    _vgpu_added = Stopwatch()
     _vgpu_edits: Edits | None = None
     _vgpu_how_it_ended = "the server ended by itself"
     _vgpu_is_claiming = False
@@ -91,8 +94,10 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
 
     async def _run_apply_user_options(self, user_options: Mapping[str, Any]) -> None:
         """Hand the spawner its own options only; its hook may refuse what it does not know."""
-        self._vgpu_take_over_quota()
-        self._vgpu_profile()
+        self._vgpu_added = Stopwatch()
+        with self._vgpu_added.running():
+            self._vgpu_take_over_quota()
+            self._vgpu_profile()
         theirs = {key: value for key, value in self.user_options.items() if key != KEY}
         await maybe_future(super()._run_apply_user_options(theirs))
 
@@ -157,25 +162,50 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
         self._vgpu_how_it_ended = "its start did not come to an end"
         self.vgpu_stopped_because = "the server was stopped"
         try:
-            await self._vgpu_claim(self._vgpu_profile())
+            with self._vgpu_added.running():
+                profile = self._vgpu_profile()
+                waited_seconds = await (self._vgpu_claim(profile) if profile.devices else self._vgpu_go_without())
             self._vgpu_is_claiming = False
             address = await asyncio.wait_for(maybe_future(super().start()), start_timeout)
             self._vgpu_how_it_ended = "the server ended by itself"
+            self._vgpu_tell_times(profile, waited_seconds)
             return address
         finally:
             self.start_timeout = start_timeout
             self._vgpu_is_starting = self._vgpu_is_claiming = False
 
-    async def _vgpu_claim(self, profile: Profile) -> None:
+    async def _vgpu_claim(self, profile: Profile) -> float:
+        """Claim a slice, and return for how many seconds none could be had."""
         try:
             uid = self.vgpu_injector.uid(self)
             room = self._vgpu_settings().room
-            granted = await room.claim(self._vgpu_key, uid, profile, self._vgpu_groups, self._vgpu_over_quota)
+            turn = await room.claim(self._vgpu_key, uid, profile, self._vgpu_groups, self._vgpu_over_quota)
+            granted = turn.granted
             self.vgpu_claim_id = granted.claim["claim"]
             self.vgpu_injector.environment(granted.edits, {})  # refuse before anything is started
             self._vgpu_edits = granted.edits
+            return turn.waited_seconds
         except VGPUError as error:
             raise self._vgpu_refusal(error) from error
+
+    async def _vgpu_go_without(self) -> float:
+        """Start a server without a GPU: it holds no slice, and its processes are told that they have none."""
+        try:
+            await self._vgpu_settings().desk.give_back(self._vgpu_key, "", "superseded by a new start")
+            edits = Edits(preload=[str(present(INTERCEPT_LIBRARY))])
+            self.vgpu_injector.environment(edits, {})
+            self._vgpu_edits = edits
+            return 0.0
+        except VGPUError as error:
+            raise self._vgpu_refusal(error) from error
+
+    def _vgpu_tell_times(self, profile: Profile, waited_seconds: float) -> None:
+        added_seconds = self._vgpu_added.seconds - waited_seconds
+        ADDED.observe(added_seconds)
+        if profile.devices:
+            WAITED.observe(waited_seconds)
+        tenant = tenant_name(*self._vgpu_key)
+        self.log.info("%s starts: %.1f ms added by us, %.1f s waited", tenant, 1000 * added_seconds, waited_seconds)
 
     async def progress(self) -> AsyncIterator[dict[str, Any]]:
         """Say where the server stands in the queue while it waits, then what the spawner says."""
@@ -183,8 +213,7 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
         while (position := self._vgpu_settings().room.position(self._vgpu_key)) is not None:
             if (message := sentence(position)) != shown:
                 shown = message
-                cancel = escape(f"{self.hub.base_url}vgpu/queue?{urlencode({'server': self.name})}")
-                html = f'{escape(message)} · <a href="{cancel}">give up this place</a>'
+                html = f"<span>{escape(message)}</span>{cancel_form(self.hub.base_url, self.name)}"
                 yield {"progress": 5, "message": message, "html_message": html}
             await asyncio.sleep(_PROGRESS_SECONDS)
         async for event in super().progress():
@@ -195,7 +224,8 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
         environment: dict[str, str] = super().get_env()
         if self._vgpu_edits is None:
             return environment
-        return self.vgpu_injector.environment(self._vgpu_edits, environment)
+        with self._vgpu_added.running():
+            return self.vgpu_injector.environment(self._vgpu_edits, environment)
 
     async def poll(self) -> int | None:
         """Return the server's exit status, `None` while it runs; release its slice when it is gone."""

@@ -10,7 +10,7 @@ import yaml
 
 from jupyter_vgpu.errors import BadValueError
 
-KEYS = ("profiles", "group_overrides", "quotas")
+KEYS = ("profiles", "group_overrides", "quotas", "isolated")
 
 
 class _StrictLoader(yaml.SafeLoader):

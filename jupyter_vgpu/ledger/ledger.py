@@ -19,7 +19,12 @@ from sqlalchemy.orm import Session
 
 from jupyter_vgpu.errors import BadValueError, VGPUError
 from jupyter_vgpu.ledger import migrations
+from jupyter_vgpu.ledger.audit import AuditBook
 from jupyter_vgpu.ledger.tables import ClaimRow, EventRow, Meta, PlaceRow
+from jupyter_vgpu.ledger.usage import UsageBook
+
+# The hub and its service write to one file, one at a time; a busy disk makes one wait for the other.
+_LOCKED_SECONDS = 15.0
 
 _URL_ALLOWED = 'an SQLAlchemy URL is, as "sqlite:////srv/jupyterhub/jupyter_vgpu.sqlite" or "postgresql://…"'
 
@@ -49,6 +54,7 @@ class Entry:
     ended_because: str
     groups: tuple[str, ...] = ()
     devices: tuple[Mapping[str, Any], ...] = ()
+    revoked_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,8 +89,9 @@ class Ledger:
         """
         self._url = _parse_url(url)
         self._shown_url = self._url.render_as_string(hide_password=True)
+        is_sqlite = self._url.get_backend_name() == "sqlite"
         try:
-            self._engine = create_engine(self._url)
+            self._engine = create_engine(self._url, connect_args={"timeout": _LOCKED_SECONDS} if is_sqlite else {})
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
             raise BadValueError("ledger_url", self._shown_url, f"{_URL_ALLOWED} ({error})") from error
         with self._session() as session:
@@ -92,6 +99,8 @@ class Ledger:
             self._check_version(session)
             migrations.upgrade(session.connection())
             self.hub_name = hub_name or _kept_hub_name(session)
+        self.audit = AuditBook(self.hub_name, self._session)
+        self.usage = UsageBook(self.hub_name, self._session)
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
@@ -192,19 +201,40 @@ class Ledger:
             session.add(_event(row, "adopted", claim_id))
 
     def close_entry(self, entry_id: int, because: str) -> bool:
-        """Note that a claim ended; return whether it was open. Closing twice is closing once."""
+        """Note that a claim ended; return whether it was open. Closing twice is closing once.
+
+        Of a claim that was revoked, that is why it ended, whatever `because` says.
+        """
         with self._session() as session:
             row = _row(session, entry_id)
             if row.state == "released":
                 return False
+            if row.revoked_by:
+                because = f"revoked by {row.revoked_by}"
             row.state, row.released_at, row.ended_because = "released", _now(), because
             session.add(_event(row, "released", because))
             return True
 
-    def note(self, entry_id: int, kind: str, detail: str = "") -> None:
-        """Keep an event of a claim."""
+    def revoke(self, entry_id: int, by: str, why: str = "") -> bool:
+        """Note that somebody takes a claim away, before they do; return whether it was held.
+
+        Args:
+            entry_id: The claim's entry.
+            by: Who.
+            why: What they said about it.
+        """
         with self._session() as session:
-            session.add(_event(_row(session, entry_id), kind, detail))
+            row = _row(session, entry_id)
+            if row.state == "released":
+                return False
+            row.revoked_by = f"{by}: {why}" if why else by
+            session.add(_event(row, "revoked", why, by))
+            return True
+
+    def note(self, entry_id: int, kind: str, detail: str = "", by: str = "") -> None:
+        """Keep an event of a claim, with who did it if that was not the server's own user."""
+        with self._session() as session:
+            session.add(_event(_row(session, entry_id), kind, detail, by))
 
     def open_entries(self, user: str | None = None, server: str = "") -> list[Entry]:
         """Return the claims that are held, oldest first: all of this hub's, or those of one server."""
@@ -292,8 +322,17 @@ def _now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def _event(row: ClaimRow, kind: str, detail: str = "") -> EventRow:
-    return EventRow(entry_id=row.entry_id, at=_now(), kind=kind, detail=detail)
+def _event(row: ClaimRow, kind: str, detail: str = "", by: str = "") -> EventRow:
+    return EventRow(
+        entry_id=row.entry_id,
+        at=_now(),
+        kind=kind,
+        detail=detail,
+        hub=row.hub,
+        user_name=row.user_name,
+        server_name=row.server_name,
+        by_name=by,
+    )
 
 
 def _entry(row: ClaimRow) -> Entry:
@@ -312,6 +351,7 @@ def _entry(row: ClaimRow) -> Entry:
         ended_because=row.ended_because,
         groups=tuple(row.groups),
         devices=tuple(row.devices),
+        revoked_by=row.revoked_by,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from sqlalchemy import JSON, DateTime, ForeignKey, Index, String, Text, text
+from sqlalchemy import JSON, BigInteger, DateTime, Double, ForeignKey, Index, String, Text, text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 from sqlalchemy.types import TypeDecorator
@@ -68,6 +68,8 @@ class ClaimRow(Base):
         bound_at: When the agent had answered; `None` when it never did.
         released_at: When it ended; `None` while it is held.
         ended_because: Why it ended, in words; empty while it is held.
+        revoked_by: Who took it away, and why if they said so; empty when nobody did. It is then why it ended,
+            whoever notes the end.
     """
 
     __tablename__ = "vgpu_claims"
@@ -92,22 +94,69 @@ class ClaimRow(Base):
     bound_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     released_at: Mapped[datetime | None] = mapped_column(UtcDateTime)
     ended_because: Mapped[str] = mapped_column(Text, default="")
+    revoked_by: Mapped[str] = mapped_column(Text, default="", server_default=text("''"))
 
     events: Mapped[list[EventRow]] = relationship(back_populates="claim", order_by="EventRow.event_id")
 
 
 class EventRow(Base):
-    """Something that happened to a claim."""
+    """Something that happened to a claim, or kept one from being made; never deleted.
+
+    Attributes:
+        entry_id: The claim; `None` when there was none, as for a start that was refused.
+        kind: One of a few words: `requested`, `bound`, `released`, `refused`, `revoked`, `over-quota`, …
+        detail: For people: why, of what, how much.
+        by_name: Who did it, when it was somebody other than the server's own user; empty otherwise.
+    """
 
     __tablename__ = "vgpu_events"
+    __table_args__ = (Index("vgpu_events_by_user", "hub", "user_name", "event_id"),)
 
     event_id: Mapped[int] = mapped_column(primary_key=True)
-    entry_id: Mapped[int] = mapped_column(ForeignKey("vgpu_claims.entry_id"), index=True)
+    entry_id: Mapped[int | None] = mapped_column(ForeignKey("vgpu_claims.entry_id"), index=True)
     at: Mapped[datetime] = mapped_column(UtcDateTime)
     kind: Mapped[str] = mapped_column(String(40))
     detail: Mapped[str] = mapped_column(Text, default="")
+    hub: Mapped[str] = mapped_column(String(255), default="", server_default=text("''"))
+    user_name: Mapped[str] = mapped_column(String(255), default="", server_default=text("''"))
+    server_name: Mapped[str] = mapped_column(String(255), default="", server_default=text("''"))
+    by_name: Mapped[str] = mapped_column(String(255), default="", server_default=text("''"))
 
-    claim: Mapped[ClaimRow] = relationship(back_populates="events")
+    claim: Mapped[ClaimRow | None] = relationship(back_populates="events")
+
+
+class UsageRow(Base):
+    """What one claim used in one hour, or in one day once that is a while ago.
+
+    Attributes:
+        starts_at: Beginning of the hour, or of the day in UTC.
+        span_seconds: 3600 or 86400.
+        gpu_seconds: GPU time had, summed over the claim's devices.
+        memory_byte_seconds: Memory in use × time, summed over devices.
+        waited_seconds: Time with work in flight, less the GPU time it had.
+    """
+
+    __tablename__ = "vgpu_usage"
+    __table_args__ = (Index("vgpu_usage_by_time", "span_seconds", "starts_at"),)
+
+    entry_id: Mapped[int] = mapped_column(ForeignKey("vgpu_claims.entry_id"), primary_key=True)
+    span_seconds: Mapped[int] = mapped_column(primary_key=True)
+    starts_at: Mapped[datetime] = mapped_column(UtcDateTime, primary_key=True)
+    gpu_seconds: Mapped[float] = mapped_column(Double, default=0.0)
+    memory_byte_seconds: Mapped[float] = mapped_column(Double, default=0.0)
+    waited_seconds: Mapped[float] = mapped_column(Double, default=0.0)
+
+
+class ReadingRow(Base):
+    """The last reading of a claim's counters, from which the next one is told apart."""
+
+    __tablename__ = "vgpu_readings"
+
+    entry_id: Mapped[int] = mapped_column(ForeignKey("vgpu_claims.entry_id"), primary_key=True)
+    at: Mapped[datetime] = mapped_column(UtcDateTime)
+    gpu_seconds: Mapped[float] = mapped_column(Double)
+    waited_seconds: Mapped[float] = mapped_column(Double)
+    memory_bytes: Mapped[int] = mapped_column(BigInteger)
 
 
 class PlaceRow(Base):

@@ -7,7 +7,7 @@ from jupyter_server.extension.application import ExtensionApp
 from jupyter_vgpu.server.figures import SliceLooker
 from jupyter_vgpu.server.handlers import ENDPOINTS, READER
 from jupyter_vgpu.server.live import FiguresReader
-from jupyter_vgpu.server.notebooks import Kernel, kernels_of
+from jupyter_vgpu.server.notebooks import KernelList
 
 
 class VGPUServerExtension(ExtensionApp):
@@ -19,15 +19,12 @@ class VGPUServerExtension(ExtensionApp):
 
     def initialize_settings(self) -> None:
         """Make the reader; it asks nobody until somebody looks."""
-        self.settings[READER] = FiguresReader(SliceLooker().look, self._kernels, self.log)
+        kernels = KernelList(self.settings["kernel_manager"], self.settings["session_manager"], self.log)
+        self.settings[READER] = FiguresReader(SliceLooker().look, kernels.now, self.log)
 
     def initialize_handlers(self) -> None:
         """Add the endpoints; Jupyter Server puts its base URL before them."""
         self.handlers.extend((f"/{path}", handler) for path, handler in ENDPOINTS)
-
-    async def _kernels(self) -> list[Kernel]:
-        settings = self.settings
-        return await kernels_of(settings["kernel_manager"], settings["session_manager"], self.log)
 
     async def stop_extension(self) -> None:
         """End the streams, so that the server can stop at once."""

@@ -46,7 +46,7 @@ class SliceHandler(VGPUHandler):
     @authorized
     async def get(self) -> None:
         """Answer with `slice`, which is null unless the state is `ok`."""
-        reading = await self.reader.look()
+        reading = await self.reader.latest()
         self.finish(json.dumps(reading.head() | {"slice": reading.figures.slice_info}))
 
 
@@ -57,7 +57,7 @@ class UsageHandler(VGPUHandler):
     @authorized
     async def get(self) -> None:
         """Answer with `usage`, which is null unless the state is `ok`, and how it is split among `notebooks`."""
-        reading = await self.reader.look()
+        reading = await self.reader.latest()
         figures = reading.figures
         self.finish(json.dumps(reading.head() | {"usage": figures.usage, "notebooks": figures.notebooks}))
 
@@ -69,8 +69,8 @@ class HistoryHandler(VGPUHandler):
     @authorized
     async def get(self) -> None:
         """Answer with `history`, a list with one item per device."""
-        reading = await self.reader.look()
-        self.finish(json.dumps(reading.head() | {"history": self.reader.history.as_json()}))
+        reading = await self.reader.latest()
+        self.finish(_with_history(json.dumps(reading.head()).encode(), self.reader))
 
 
 class LiveHandler(VGPUHandler):
@@ -100,14 +100,14 @@ class LiveHandler(VGPUHandler):
         await self.finish(set_content_type="text/event-stream")
 
     async def _send(self, readings: AsyncGenerator[Reading, None]) -> None:
-        last = ""
+        last = b""
         unsent = 0
         async for reading in readings:
             if self._is_gone:
                 return
             unsent += 1
             if reading.body != last:
-                self.write(_event(reading.body if last else self._with_history(reading)))
+                self.write(_event(reading.body if last else _with_history(reading.body, self.reader)))
             elif unsent >= _SIGN_OF_LIFE_EVERY:
                 self.write(": nothing new\n\n")
             else:
@@ -116,12 +116,14 @@ class LiveHandler(VGPUHandler):
             unsent = 0
             await self.flush()
 
-    def _with_history(self, reading: Reading) -> str:
-        return f'{reading.body[:-1]}, "history": {json.dumps(self.reader.history.as_json())}}}'
+
+def _event(body: bytes) -> bytes:
+    return b"data: %b\n\n" % body
 
 
-def _event(body: str) -> str:
-    return f"data: {body}\n\n"
+def _with_history(body: bytes, reader: FiguresReader) -> bytes:
+    """Return the JSON text of an object with the history added."""
+    return b'%b, "history": %b}' % (body[:-1], reader.history_body())
 
 
 ENDPOINTS: list[tuple[str, type[VGPUHandler]]] = [

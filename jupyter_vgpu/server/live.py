@@ -20,6 +20,9 @@ from jupyter_vgpu.server.figures import Figures
 from jupyter_vgpu.server.history import History
 from jupyter_vgpu.server.notebooks import Kernel
 
+# So many followers are woken at a time; in between, the loop serves who else asks.
+_WOKEN_AT_ONCE = 4
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -28,12 +31,12 @@ class Reading:
     Attributes:
         figures: The newest figures.
         since_at: Unix seconds at which the state was first seen.
-        body: All of it as the JSON text of an event, made once for all who follow.
+        body: All of it as the JSON text of an event, encoded once for all who follow.
     """
 
     figures: Figures
     since_at: float
-    body: str
+    body: bytes
 
     def head(self) -> dict[str, Any]:
         """Return HEAD of docs/contracts.md."""
@@ -50,7 +53,7 @@ def _reading(figures: Figures, since_at: float) -> Reading:
         "notebooks": figures.notebooks,
         "events": figures.events,
     }
-    return Reading(figures, since_at, json.dumps(body))
+    return Reading(figures, since_at, json.dumps(body).encode())
 
 
 class FiguresReader:
@@ -84,15 +87,33 @@ class FiguresReader:
         self._call: asyncio.Task[Reading] | None = None
         self._ticker: asyncio.Task[None] | None = None
         self._reading: Reading | None = None
-        self._news = asyncio.Condition()
-        self._number = 0
-        self._followers = 0
+        self._read_at = float("-inf")
+        self._history_of: tuple[Reading | None, bytes] = (None, b"")
+        self._followers: list[asyncio.Event] = []
         self._is_closed = False
 
     @property
     def followers(self) -> int:
         """How many streams follow right now, >= 0."""
-        return self._followers
+        return len(self._followers)
+
+    def history_body(self) -> bytes:
+        """Return the JSON text of the history, made once for all who ask between two looks."""
+        reading, body = self._history_of
+        if reading is None or reading is not self._reading:
+            body = json.dumps(self.history.as_json()).encode()
+            self._history_of = (self._reading, body)
+        return body
+
+    async def latest(self) -> Reading:
+        """Return what the streams were told last, while there are any; otherwise, or where that is old, look anew."""
+        if self._reading is not None and self._is_fresh():
+            return self._reading
+        return await self.look()
+
+    def _is_fresh(self) -> bool:
+        """Whether the streams were told something, and lately."""
+        return self._ticker is not None and time.monotonic() - self._read_at < self._period_seconds
 
     async def look(self) -> Reading:
         """Return fresh figures; several callers at a time share one look."""
@@ -105,36 +126,33 @@ class FiguresReader:
 
         A follower that is slow gets the newest reading, never a backlog.
         """
-        self._followers += 1
+        news = asyncio.Event()
+        self._followers.append(news)
+        if self._is_fresh():
+            news.set()
         if self._ticker is None and not self._is_closed:
             self._ticker = asyncio.create_task(self._tick())
-        seen = 0
         try:
             while not self._is_closed:
-                seen = await self._later_than(seen)
+                await news.wait()
+                news.clear()
                 if self._reading is not None and not self._is_closed:
                     yield self._reading
         finally:
-            self._followers -= 1
-            if self._followers == 0:
+            self._followers.remove(news)
+            if not self._followers:
                 self._stop_ticker()
 
     async def close(self, wait_seconds: float = 2.0) -> None:
         """End every stream, then return; a follower that hangs is left after `wait_seconds`."""
         self._is_closed = True
         self._stop_ticker()
-        async with self._news:
-            self._news.notify_all()
+        for news in self._followers:
+            news.set()
         deadline = time.monotonic() + wait_seconds
         while self._followers and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
         self._executor.shutdown(wait=False, cancel_futures=True)
-
-    async def _later_than(self, seen: int) -> int:
-        """Wait for a look after number `seen`, or for the end; return its number."""
-        async with self._news:
-            await self._news.wait_for(lambda: self._is_closed or self._number > seen)
-        return self._number
 
     async def _look_upstream(self) -> Reading:
         kernels = await self._list_kernels()
@@ -142,6 +160,7 @@ class FiguresReader:
         if reading.figures.usage is not None:
             self.history.add(reading.figures.usage)
         self._reading = reading
+        self._read_at = time.monotonic()
         return reading
 
     def _reading_of(self, kernels: Sequence[Kernel]) -> Reading:
@@ -157,14 +176,19 @@ class FiguresReader:
             except Exception:
                 # The streams outlive a failure; it is told here and the next look may work.
                 self._log.exception("jupyter_vgpu: reading the figures of this server's slice failed")
-            async with self._news:
-                self._number += 1
-                self._news.notify_all()
+            await self._tell()
             await asyncio.sleep(self._period_seconds)
+
+    async def _tell(self) -> None:
+        """Wake the followers, a few at a time: writing to all of them at once would keep others waiting."""
+        for number, news in enumerate(list(self._followers), 1):
+            news.set()
+            if number % _WOKEN_AT_ONCE == 0:
+                await asyncio.sleep(0)
 
     def _stop_ticker(self) -> None:
         if self._ticker is not None:
             self._ticker.cancel()
             self._ticker = None
-        # The next follower begins with a look of its own, not with an old one.
-        self._number = 0
+            # The next follower begins with a look of its own, not with an old one.
+            self._read_at = float("-inf")

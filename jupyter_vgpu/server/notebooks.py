@@ -1,19 +1,22 @@
 """Which notebook uses how much of the slice.
 
 The agent knows processes, Jupyter Server knows Jupyter kernels and the
-documents they run for; here the two meet. `kernels_of` runs in the event
-loop, the rest on the reader's thread.
+documents they run for; here the two meet. `KernelList` lives in the event
+loop, the rest runs on the reader's thread.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
 from jupyter_vgpu.client import ProcessInfo, UsageInfo
 from jupyter_vgpu.processes import started_by
+
+_NAMES_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -65,34 +68,58 @@ class NotebookInfo(TypedDict):
     devices: list[NotebookDeviceInfo]
 
 
-async def kernels_of(kernel_manager: Any, session_manager: Any, log: logging.Logger) -> list[Kernel]:
-    """Return the Jupyter kernels of a server that are processes of this machine.
+class KernelList:
+    """The Jupyter kernels of a server that are processes of this machine, and the documents they run for.
 
-    Args:
-        kernel_manager: The server's `MappingKernelManager`.
-        session_manager: The server's `SessionManager`.
-        log: Where a server that answers in another way than Jupyter Server is told.
+    The server keeps its documents in a database: it is asked only for a Jupyter kernel not yet known, and every few
+    seconds, for a document may get another name.
     """
-    try:
-        sessions = await session_manager.list_sessions()
-    except Exception:
-        # A session store may be somebody else's, and may fail; notebooks are then without a name.
-        log.exception("jupyter_vgpu: the names of this server's notebooks are not known")
-        sessions = []
-    documents: dict[str, tuple[str, str]] = {}
-    for session in sessions:
-        kernel_id = (session.get("kernel") or {}).get("id", "")
-        if kernel_id not in documents or session.get("type") == "notebook":
-            documents[kernel_id] = (str(session.get("path", "")), str(session.get("type", "")))
-    kernels = []
-    for kernel_id in kernel_manager.list_kernel_ids():
-        manager = kernel_manager.get_kernel(kernel_id)
-        pid = getattr(getattr(manager, "provisioner", None), "pid", None)
-        if isinstance(pid, int):
-            path, kind = documents.get(kernel_id, ("", ""))
-            state = str(getattr(manager, "execution_state", "unknown"))
-            kernels.append(Kernel(kernel_id, str(manager.kernel_name), state, pid, path, kind))
-    return kernels
+
+    def __init__(self, kernel_manager: Any, session_manager: Any, log: logging.Logger) -> None:
+        """Ask nothing yet.
+
+        Args:
+            kernel_manager: The server's `MappingKernelManager`.
+            session_manager: The server's `SessionManager`.
+            log: Where a server that answers in another way than Jupyter Server is told.
+        """
+        self._kernels = kernel_manager
+        self._sessions = session_manager
+        self._log = log
+        self._documents: dict[str, tuple[str, str]] = {}
+        self._asked_at = float("-inf")
+
+    async def now(self) -> list[Kernel]:
+        """Return them as they are now."""
+        kernel_ids = list(self._kernels.list_kernel_ids())
+        is_old = time.monotonic() - self._asked_at >= _NAMES_SECONDS
+        if kernel_ids and (is_old or not self._documents.keys() >= set(kernel_ids)):
+            self._documents = await self._read_documents()
+            self._asked_at = time.monotonic()
+        kernels = []
+        for kernel_id in kernel_ids:
+            manager = self._kernels.get_kernel(kernel_id)
+            pid = getattr(getattr(manager, "provisioner", None), "pid", None)
+            if isinstance(pid, int):
+                path, kind = self._documents.get(kernel_id, ("", ""))
+                state = str(getattr(manager, "execution_state", "unknown"))
+                kernels.append(Kernel(kernel_id, str(manager.kernel_name), state, pid, path, kind))
+        return kernels
+
+    async def _read_documents(self) -> dict[str, tuple[str, str]]:
+        """Return path and type of each document that a Jupyter kernel runs for, by the Jupyter kernel's id."""
+        try:
+            sessions = await self._sessions.list_sessions()
+        except Exception:
+            # A session store may be somebody else's, and may fail; notebooks are then without a name.
+            self._log.exception("jupyter_vgpu: the names of this server's notebooks are not known")
+            return {}
+        documents: dict[str, tuple[str, str]] = {}
+        for session in sessions:
+            kernel_id = (session.get("kernel") or {}).get("id", "")
+            if kernel_id not in documents or session.get("type") == "notebook":
+                documents[kernel_id] = (str(session.get("path", "")), str(session.get("type", "")))
+        return documents
 
 
 def by_notebook(

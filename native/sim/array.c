@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "driver.h"
+#include "graph.h"
 
 #define ARRAY_MAGIC 0x41525259u
 enum { PITCH_ALIGNMENT = 512, LAYERED = 1, CUBEMAP = 4, ALL_FLAGS = 0x1ff };

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "driver.h"
+#include "graph.h"
 
 _Atomic int sim_captures;
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "driver.h"
+#include "graph.h"
 
 // All edges are plain ones. cuda-bindings copies them without a look whether there are any.
 enum { PLAIN_EDGES = 1024 };

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "driver.h"
+#include "range.h"
 
 _Thread_local sim_thread_t sim_thread __attribute__((tls_model("initial-exec")));
 

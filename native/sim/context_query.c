@@ -1,6 +1,7 @@
 // What a context can be asked and told, apart from its life (context.c).
 
 #include "driver.h"
+#include "graph.h"
 
 SIM_API CUresult cuCtxGetDevice(CUdevice *device)
 {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "driver.h"
+#include "graph.h"
 
 uint64_t sim_transfer_ns(uint64_t bytes)
 {

@@ -7,6 +7,13 @@
 
 #include "driver.h"
 
+// returns: CUDA_SUCCESS when the device is one and there is a place for the answer
+static CUresult check(CUdevice device, const void *out)
+{
+  const CUresult result = sim_check_device(device);
+  return result == CUDA_SUCCESS && out == NULL ? CUDA_ERROR_INVALID_VALUE : result;
+}
+
 SIM_API CUresult cuDeviceGetCount(int *count)
 {
   const CUresult ready = sim_ready();
@@ -22,12 +29,9 @@ SIM_API CUresult cuDeviceGetCount(int *count)
 
 SIM_API CUresult cuDeviceGet(CUdevice *device, int ordinal)
 {
-  const CUresult result = sim_check_device(ordinal);
+  const CUresult result = check(ordinal, device);
   if (result != CUDA_SUCCESS) {
     return result;
-  }
-  if (device == NULL) {
-    return CUDA_ERROR_INVALID_VALUE;
   }
   *device = ordinal;
   return CUDA_SUCCESS;
@@ -35,12 +39,9 @@ SIM_API CUresult cuDeviceGet(CUdevice *device, int ordinal)
 
 SIM_API CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 {
-  const CUresult result = sim_check_device(device);
+  const CUresult result = check(device, length > 0 ? name : NULL);
   if (result != CUDA_SUCCESS) {
     return result;
-  }
-  if (name == NULL || length <= 0) {
-    return CUDA_ERROR_INVALID_VALUE;
   }
   memset(name, 0, (size_t)length);  // the driver fills the rest, too
   snprintf(name, (size_t)length, "%s", sim_board(device)->name);
@@ -49,12 +50,9 @@ SIM_API CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 
 SIM_API CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
 {
-  const CUresult result = sim_check_device(device);
+  const CUresult result = check(device, uuid);
   if (result != CUDA_SUCCESS) {
     return result;
-  }
-  if (uuid == NULL) {
-    return CUDA_ERROR_INVALID_VALUE;
   }
   memcpy(uuid->bytes, sim_board(device)->uuid, sizeof uuid->bytes);
   return CUDA_SUCCESS;
@@ -67,12 +65,9 @@ SIM_API CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice device)
 
 SIM_API CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
 {
-  const CUresult result = sim_check_device(device);
+  const CUresult result = check(device, bytes);
   if (result != CUDA_SUCCESS) {
     return result;
-  }
-  if (bytes == NULL) {
-    return CUDA_ERROR_INVALID_VALUE;
   }
   *bytes = sim_board_capacity(sim_board(device));
   return CUDA_SUCCESS;
@@ -90,12 +85,9 @@ SIM_API CUresult cuDeviceTotalMem(unsigned int *bytes, CUdevice device)
 
 SIM_API CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice device)
 {
-  const CUresult result = sim_check_device(device);
+  const CUresult result = check(device, major == NULL ? NULL : minor);
   if (result != CUDA_SUCCESS) {
     return result;
-  }
-  if (major == NULL || minor == NULL) {
-    return CUDA_ERROR_INVALID_VALUE;
   }
   *major = (int)sim_board(device)->capability_major;
   *minor = (int)sim_board(device)->capability_minor;
@@ -104,12 +96,9 @@ SIM_API CUresult cuDeviceComputeCapability(int *major, int *minor, CUdevice devi
 
 SIM_API CUresult cuDeviceGetPCIBusId(char *text, int length, CUdevice device)
 {
-  const CUresult result = sim_check_device(device);
+  const CUresult result = check(device, length > 0 ? text : NULL);
   if (result != CUDA_SUCCESS) {
     return result;
-  }
-  if (text == NULL || length <= 0) {
-    return CUDA_ERROR_INVALID_VALUE;
   }
   const sim_board_t *board = sim_board(device);
   snprintf(text, (size_t)length, "%04X:%02X:%02X.0", board->pci_domain, board->pci_bus, board->pci_device);
@@ -141,12 +130,9 @@ SIM_API CUresult cuDeviceGetByPCIBusId(CUdevice *device, const char *text)
 
 SIM_API CUresult cuDeviceGetProperties(CUdevprop *properties, CUdevice device)
 {
-  const CUresult result = sim_check_device(device);
+  const CUresult result = check(device, properties);
   if (result != CUDA_SUCCESS) {
     return result;
-  }
-  if (properties == NULL) {
-    return CUDA_ERROR_INVALID_VALUE;
   }
   *properties = (CUdevprop){
       .maxThreadsPerBlock = 1024,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "driver.h"
+#include "graph.h"
 
 #define EVENT_MAGIC 0x45564e54u
 enum { BLOCKING_SYNC = 1, DISABLE_TIMING = 2, INTERPROCESS = 4 };

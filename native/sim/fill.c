@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "driver.h"
+#include "graph.h"
 
 static void fill_row(char *row, unsigned int value, unsigned int element_bytes, size_t width)
 {

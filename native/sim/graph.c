@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "driver.h"
+#include "graph.h"
 
 CUgraph sim_graph_new(void)
 {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "driver.h"
+#include "graph.h"
 
 #define EXEC_MAGIC 0x45584543u
 enum { AUTO_FREE_ON_LAUNCH = 1 };

@@ -6,6 +6,8 @@
 #include <sys/mman.h>
 
 #include "driver.h"
+#include "graph.h"
+#include "pool.h"
 
 static struct {
   uint64_t      used[SIM_MAX_BOARDS];

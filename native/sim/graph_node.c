@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "driver.h"
+#include "graph.h"
 
 sim_kernel_work_t sim_kernel_of(const CUDA_KERNEL_NODE_PARAMS_v2 *params)
 {

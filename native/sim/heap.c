@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "driver.h"
+#include "pool.h"
+#include "range.h"
 
 #define SMALLEST_BYTES 512u
 #define CLASSES 12u  // 512 B .. 1 MiB

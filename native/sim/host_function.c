@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "driver.h"
+#include "graph.h"
 
 typedef struct sim_call_s {
   uint64_t           position;  // of the stream's context

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "driver.h"
+#include "graph.h"
 
 enum { ATTACH_GLOBAL = 1, ATTACH_HOST = 2 };
 

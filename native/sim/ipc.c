@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "driver.h"
+#include "range.h"
 
 #define IPC_MAGIC 0x4349504956474aull
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "driver.h"
+#include "graph.h"
 
 static CUresult check_shape(CUfunction function, const unsigned int grid[3], const unsigned int block[3])
 {

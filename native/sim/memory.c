@@ -1,6 +1,8 @@
 // cuMemAlloc and its relatives, and how much is left.
 
 #include "driver.h"
+#include "graph.h"
+#include "pool.h"
 
 static CUresult allocate(CUdeviceptr *dptr, size_t bytes, sim_range_kind_t kind)
 {

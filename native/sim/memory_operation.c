@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "driver.h"
+#include "graph.h"
 
 static CUresult write_value(CUstream handle, CUdeviceptr address, uint64_t value, unsigned int bytes, sim_face_t face)
 {

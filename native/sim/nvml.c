@@ -1,4 +1,4 @@
-// NVML's life, its system queries and the way to a device.
+// NVML's life, and the way to a device.
 
 #include <pthread.h>
 #include <stdio.h>
@@ -202,90 +202,6 @@ void sim_nvml_uuid_text(const sim_board_t *board, char *text)
   const uint8_t *u = board->uuid;
   snprintf(text, UUID_TEXT_BYTES, "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0],
            u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
-}
-
-SIM_API const char *nvmlErrorString(nvmlReturn_t result)
-{
-  switch ((int)result) {
-    case 0: return "Success";
-    case 1: return "Uninitialized";
-    case 2: return "Invalid Argument";
-    case 3: return "Not Supported";
-    case 4: return "Insufficient Permissions";
-    case 5: return "Already Initialized";
-    case 6: return "Not Found";
-    case 7: return "Insufficient Size";
-    case 8: return "Insufficient External Power";
-    case 9: return "Driver Not Loaded";
-    case 10: return "Timeout";
-    case 12: return "NVML Shared Library Not Found";
-    case 13: return "Function Not Found";
-    case 15: return "GPU is lost";
-    case 17: return "Blocked by Operating System";
-    case 18: return "Driver/library version mismatch";
-    case 20: return "Insufficient Memory";
-    case 21: return "No data";
-    case 25: return "Argument version mismatch";
-    case 27: return "Not Ready";
-    case 999: return "Unknown Error";
-    default: return "Unknown Error code";
-  }
-}
-
-SIM_API nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned int length)
-{
-  const nvmlReturn_t ready = sim_nvml_ready();
-  return ready != NVML_SUCCESS ? ready
-                               : sim_nvml_text(version, length, nvml.shared == NULL ? "" : nvml.shared->driver_version);
-}
-
-SIM_API nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned int length)
-{
-  const nvmlReturn_t ready = sim_nvml_ready();
-  return ready != NVML_SUCCESS ? ready
-                               : sim_nvml_text(version, length, nvml.shared == NULL ? "" : nvml.shared->nvml_version);
-}
-
-static nvmlReturn_t cuda_version(int *version)
-{
-  if (version == NULL) {
-    return NVML_ERROR_INVALID_ARGUMENT;
-  }
-  *version = nvml.shared == NULL ? 13000 : (int)nvml.shared->cuda_version;
-  return NVML_SUCCESS;
-}
-
-SIM_API nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version)
-{
-  return cuda_version(version);
-}
-
-SIM_API nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
-{
-  return cuda_version(version);
-}
-
-SIM_API nvmlReturn_t nvmlSystemGetProcessName(unsigned int pid, char *name, unsigned int length)
-{
-  char               path[32];
-  char               text[256];
-  const nvmlReturn_t ready = sim_nvml_ready();
-  if (ready != NVML_SUCCESS) {
-    return ready;
-  }
-  snprintf(path, sizeof path, "/proc/%u/cmdline", pid);
-  FILE *file = fopen(path, "re");
-  if (file == NULL) {
-    return NVML_ERROR_NOT_FOUND;
-  }
-  const size_t count = fread(text, 1, sizeof text - 1, file);
-  fclose(file);
-  text[count] = 0;
-  if (name == NULL || length == 0) {
-    return NVML_ERROR_INVALID_ARGUMENT;
-  }
-  snprintf(name, length, "%s", text);
-  return NVML_SUCCESS;
 }
 
 static nvmlReturn_t count_devices(unsigned int *count)

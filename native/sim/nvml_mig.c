@@ -41,9 +41,9 @@ nvmlReturn_t sim_nvml_mig_find(nvmlGpuInstance_t handle, sim_mig_found_t *found)
   return found->instance->is_used != 0 ? NVML_SUCCESS : NVML_ERROR_INVALID_ARGUMENT;
 }
 
-// A device that is a whole board with MIG, on or (where that will do) off.
+// A device that is a whole board with MIG, on or (where that will do) off, and a place for the answer.
 static nvmlReturn_t check(const char *function, nvmlDevice_t handle, bool on, const sim_board_t **board,
-                          unsigned int *number)
+                          unsigned int *number, const void *out)
 {
   const nvmlReturn_t result = sim_nvml_board_for(function, handle, board, number);
   if (result != NVML_SUCCESS) {
@@ -52,8 +52,22 @@ static nvmlReturn_t check(const char *function, nvmlDevice_t handle, bool on, co
   if (sim_nvml_is_mig(handle)) {
     return NVML_ERROR_INVALID_ARGUMENT;
   }
-  return (*board)->has_mig == 0 || (on && sim_nvml_control(*number)->mig_mode == 0) ? NVML_ERROR_NOT_SUPPORTED
-                                                                                    : NVML_SUCCESS;
+  if ((*board)->has_mig == 0 || (on && sim_nvml_control(*number)->mig_mode == 0)) {
+    return NVML_ERROR_NOT_SUPPORTED;
+  }
+  return out == NULL ? NVML_ERROR_INVALID_ARGUMENT : NVML_SUCCESS;
+}
+
+// The same, and the profile with the number `id`.
+static nvmlReturn_t check_profile(const char *function, nvmlDevice_t handle, bool on, unsigned int id,
+                                  const sim_board_t **board, unsigned int *number, uint32_t *profile, const void *out)
+{
+  const nvmlReturn_t result = check(function, handle, on, board, number, out);
+  if (result != NVML_SUCCESS) {
+    return result;
+  }
+  *profile = sim_mig_profile_of_number(*board, id);
+  return *profile == SIM_MIG_NONE ? NVML_ERROR_INVALID_ARGUMENT : NVML_SUCCESS;
 }
 
 // ---- mode
@@ -62,9 +76,9 @@ SIM_API nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t handle, unsigned int *cur
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = check(__func__, handle, false, &board, &number);
-  if (result != NVML_SUCCESS || current == NULL || pending == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = check(__func__, handle, false, &board, &number, current == NULL ? NULL : pending);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   *current = sim_nvml_control(number)->mig_mode;
   *pending = sim_nvml_control(number)->mig_pending;
@@ -88,9 +102,9 @@ SIM_API nvmlReturn_t nvmlDeviceSetMigMode(nvmlDevice_t handle, unsigned int mode
 {
   const sim_board_t *board;
   unsigned int       number;
-  nvmlReturn_t       result = check(__func__, handle, false, &board, &number);
-  if (result != NVML_SUCCESS || mode > 1 || activation == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  nvmlReturn_t       result = check(__func__, handle, false, &board, &number, mode > 1 ? NULL : activation);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   result = sim_nvml_check_root();
   if (result != NVML_SUCCESS) {
@@ -124,68 +138,71 @@ static void fill_profile(const sim_board_t *board, uint32_t profile, nvmlGpuInst
                                          .memorySizeMB = of->memory_mib};
 }
 
-SIM_API nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t handle, unsigned int kind,
-                                                         nvmlGpuInstanceProfileInfo_t *info)
+// The profile of a kind (NVML_GPU_INSTANCE_PROFILE_*) in the plain form, which all others repeat.
+static nvmlReturn_t profile_of_kind(const char *function, nvmlDevice_t handle, unsigned int kind, const void *out,
+                                    nvmlGpuInstanceProfileInfo_t *info, const char **name)
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = check(__func__, handle, false, &board, &number);
-  if (result != NVML_SUCCESS || info == NULL || kind >= NVML_GPU_INSTANCE_PROFILE_COUNT) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const bool         is_kind = kind < NVML_GPU_INSTANCE_PROFILE_COUNT;
+  const nvmlReturn_t result = check(function, handle, false, &board, &number, is_kind ? out : NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   const uint32_t profile = sim_mig_profile_of_kind(board, kind);
   if (profile == SIM_MIG_NONE) {
     return NVML_ERROR_NOT_SUPPORTED;
   }
   fill_profile(board, profile, info);
+  *name = board->mig_profiles[profile].name;
   return NVML_SUCCESS;
 }
+
+SIM_API nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfo(nvmlDevice_t handle, unsigned int kind,
+                                                         nvmlGpuInstanceProfileInfo_t *info)
+{
+  nvmlGpuInstanceProfileInfo_t plain;
+  const char                  *name;
+  const nvmlReturn_t           result = profile_of_kind(__func__, handle, kind, info, &plain, &name);
+  if (result == NVML_SUCCESS) {
+    *info = plain;
+  }
+  return result;
+}
+
+// Versions 2 and 3 differ in one field, which stays zero.
+#define FILL_NAMED(type, place, number)                                 \
+  do {                                                                  \
+    *(place) = (type){.version = (number),                              \
+                      .id = plain.id,                                   \
+                      .sliceCount = plain.sliceCount,                   \
+                      .instanceCount = plain.instanceCount,             \
+                      .multiprocessorCount = plain.multiprocessorCount, \
+                      .copyEngineCount = plain.copyEngineCount,         \
+                      .decoderCount = plain.decoderCount,               \
+                      .jpegCount = plain.jpegCount,                     \
+                      .ofaCount = plain.ofaCount,                       \
+                      .memorySizeMB = plain.memorySizeMB};              \
+    snprintf((place)->name, sizeof(place)->name, "MIG %s", name);       \
+  } while (0)
 
 SIM_API nvmlReturn_t nvmlDeviceGetGpuInstanceProfileInfoV(nvmlDevice_t handle, unsigned int kind,
                                                           nvmlGpuInstanceProfileInfo_v2_t *info)
 {
-  const sim_board_t *board;
-  unsigned int       number;
-  const nvmlReturn_t result = check(__func__, handle, false, &board, &number);
-  if (result != NVML_SUCCESS || info == NULL || kind >= NVML_GPU_INSTANCE_PROFILE_COUNT) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
-  }
-  const uint32_t               profile = sim_mig_profile_of_kind(board, kind);
-  const unsigned int           version = info->version;
   nvmlGpuInstanceProfileInfo_t plain;
-  if (profile == SIM_MIG_NONE) {
-    return NVML_ERROR_NOT_SUPPORTED;
+  const char                  *name;
+  const nvmlReturn_t           result = profile_of_kind(__func__, handle, kind, info, &plain, &name);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
-  fill_profile(board, profile, &plain);
-  if (version == (sizeof(nvmlGpuInstanceProfileInfo_v2_t) | 2u << 24)) {
-    *info = (nvmlGpuInstanceProfileInfo_v2_t){.version = version,
-                                              .id = plain.id,
-                                              .sliceCount = plain.sliceCount,
-                                              .instanceCount = plain.instanceCount,
-                                              .multiprocessorCount = plain.multiprocessorCount,
-                                              .copyEngineCount = plain.copyEngineCount,
-                                              .decoderCount = plain.decoderCount,
-                                              .jpegCount = plain.jpegCount,
-                                              .ofaCount = plain.ofaCount,
-                                              .memorySizeMB = plain.memorySizeMB};
-    snprintf(info->name, sizeof info->name, "MIG %s", board->mig_profiles[profile].name);
-    return NVML_SUCCESS;
-  }
-  if (version != (sizeof(nvmlGpuInstanceProfileInfo_v3_t) | 3u << 24)) {
+  if (info->version == (sizeof(nvmlGpuInstanceProfileInfo_v2_t) | 2u << 24)) {
+    FILL_NAMED(nvmlGpuInstanceProfileInfo_v2_t, info, info->version);
+  } else if (info->version == (sizeof(nvmlGpuInstanceProfileInfo_v3_t) | 3u << 24)) {
+    nvmlGpuInstanceProfileInfo_v3_t *third = (nvmlGpuInstanceProfileInfo_v3_t *)(void *)info;
+    FILL_NAMED(nvmlGpuInstanceProfileInfo_v3_t, third, info->version);
+  } else {
     return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
   }
-  nvmlGpuInstanceProfileInfo_v3_t *third = (nvmlGpuInstanceProfileInfo_v3_t *)(void *)info;
-  *third = (nvmlGpuInstanceProfileInfo_v3_t){.version = version,
-                                             .id = plain.id,
-                                             .sliceCount = plain.sliceCount,
-                                             .instanceCount = plain.instanceCount,
-                                             .multiprocessorCount = plain.multiprocessorCount,
-                                             .copyEngineCount = plain.copyEngineCount,
-                                             .decoderCount = plain.decoderCount,
-                                             .jpegCount = plain.jpegCount,
-                                             .ofaCount = plain.ofaCount,
-                                             .memorySizeMB = plain.memorySizeMB};
-  snprintf(third->name, sizeof third->name, "MIG %s", board->mig_profiles[profile].name);
   return NVML_SUCCESS;
 }
 
@@ -194,13 +211,10 @@ static nvmlReturn_t placements(nvmlDevice_t handle, unsigned int id, nvmlGpuInst
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = check(__func__, handle, false, &board, &number);
-  if (result != NVML_SUCCESS || count == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
-  }
-  const uint32_t profile = sim_mig_profile_of_number(board, id);
-  if (profile == SIM_MIG_NONE) {
-    return NVML_ERROR_INVALID_ARGUMENT;
+  uint32_t           profile;
+  const nvmlReturn_t result = check_profile(__func__, handle, false, id, &board, &number, &profile, count);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   const sim_mig_profile_t *of = &board->mig_profiles[profile];
   if (places != NULL && *count < of->start_count) {
@@ -231,13 +245,10 @@ SIM_API nvmlReturn_t nvmlDeviceGetGpuInstanceRemainingCapacity(nvmlDevice_t hand
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = check(__func__, handle, true, &board, &number);
-  if (result != NVML_SUCCESS || count == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
-  }
-  const uint32_t profile = sim_mig_profile_of_number(board, id);
-  if (profile == SIM_MIG_NONE) {
-    return NVML_ERROR_INVALID_ARGUMENT;
+  uint32_t           profile;
+  const nvmlReturn_t result = check_profile(__func__, handle, true, id, &board, &number, &profile, count);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   *count = sim_mig_room(board, sim_nvml_control(number), profile);
   return NVML_SUCCESS;
@@ -250,14 +261,12 @@ static nvmlReturn_t create(const char *function, nvmlDevice_t handle, unsigned i
 {
   const sim_board_t *board;
   unsigned int       number;
-  nvmlReturn_t       result = check(function, handle, true, &board, &number);
+  uint32_t           profile;
+  nvmlReturn_t       result = check(function, handle, true, &board, &number, function);
   result = result != NVML_SUCCESS ? result : sim_nvml_check_root();
+  result = result != NVML_SUCCESS ? result : check_profile(function, handle, true, id, &board, &number, &profile, made);
   if (result != NVML_SUCCESS) {
     return result;
-  }
-  const uint32_t profile = sim_mig_profile_of_number(board, id);
-  if (profile == SIM_MIG_NONE || made == NULL) {
-    return NVML_ERROR_INVALID_ARGUMENT;
   }
   sim_control_t *control = sim_nvml_control(number);
   sim_domain_t  *domain = sim_nvml_mig_lock(number);
@@ -308,13 +317,11 @@ SIM_API nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t handle, unsigned int
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = check(__func__, handle, true, &board, &number);
-  if (result != NVML_SUCCESS || count == NULL || instances == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
-  }
-  const uint32_t profile = sim_mig_profile_of_number(board, id);
-  if (profile == SIM_MIG_NONE) {
-    return NVML_ERROR_INVALID_ARGUMENT;
+  uint32_t           profile;
+  const nvmlReturn_t result =
+      check_profile(__func__, handle, true, id, &board, &number, &profile, count == NULL ? NULL : instances);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   *count = 0;
   for (unsigned int i = 0; i < SIM_MIG_INSTANCES; i++) {
@@ -330,9 +337,9 @@ SIM_API nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t handle, unsigned 
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = check(__func__, handle, true, &board, &number);
-  if (result != NVML_SUCCESS || instance == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = check(__func__, handle, true, &board, &number, instance);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   if (id < 1 || id > SIM_MIG_INSTANCES || sim_nvml_control(number)->instances[id - 1].is_used == 0) {
     return NVML_ERROR_NOT_FOUND;

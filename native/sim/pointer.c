@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "driver.h"
+#include "range.h"
 
 static bool is_host_kind(const sim_range_t *range)
 {

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "graph.h"
 #include "pool.h"
 
 sim_pools_t sim_pools;

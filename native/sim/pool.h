@@ -3,7 +3,7 @@
 #ifndef JVGPU_SIM_POOL_H
 #define JVGPU_SIM_POOL_H
 
-#include "driver.h"
+#include "range.h"
 
 #define POOL_MAGIC 0x504f4f4cu
 
@@ -39,5 +39,9 @@ extern sim_pools_t sim_pools;
 // pre: sim_lock held
 CUmemoryPool sim_pool_default(CUdevice device);
 bool sim_is_pool(CUmemoryPool pool);
+// returns: true when unused pool memory of the device went back to the board
+// pre: sim_lock held
+bool sim_pools_squeeze(CUdevice device);
+CUresult sim_pool_free(sim_range_t *range);
 
 #endif

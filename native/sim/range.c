@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "driver.h"
+#include "range.h"
 
 static void    *ranges;
 static void    *reserved;

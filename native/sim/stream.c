@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "driver.h"
+#include "graph.h"
 
 static _Atomic uint64_t next_stream_id = 1;
 

@@ -3,7 +3,7 @@
 #ifndef JVGPU_SIM_VMM_H
 #define JVGPU_SIM_VMM_H
 
-#include "driver.h"
+#include "range.h"
 
 // One cuMemCreate. It lives while a handle or a mapping holds it.
 typedef struct sim_physical_s {

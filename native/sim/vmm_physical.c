@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "graph.h"
+#include "pool.h"
 #include "vmm.h"
 
 #define FIRST_HANDLE 0x10000u

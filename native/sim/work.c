@@ -1,6 +1,7 @@
 // Work: what can be queued on a stream, captured from it, or stand in a graph.
 
 #include "driver.h"
+#include "graph.h"
 
 CUresult sim_work_run(const sim_work_t *work, CUstream stream)
 {

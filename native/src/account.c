@@ -81,3 +81,8 @@ void jvgpu_account_free(jvgpu_slot_t *slot, uint32_t device, uint64_t bytes)
 {
   __atomic_fetch_sub(&slot->devices[device].held_bytes, bytes, __ATOMIC_SEQ_CST);
 }
+
+void jvgpu_account_count(jvgpu_slot_t *slot, uint32_t device, int64_t made)
+{
+  __atomic_fetch_add(&slot->devices[device].allocations, (uint64_t)made, __ATOMIC_RELAXED);
+}

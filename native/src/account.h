@@ -24,6 +24,9 @@ void jvgpu_account_cancel(jvgpu_slot_t *slot, uint32_t device, uint64_t reserved
 // The driver has it back.
 void jvgpu_account_free(jvgpu_slot_t *slot, uint32_t device, uint64_t bytes);
 
+// `made` allocations came or, below zero, went.
+void jvgpu_account_count(jvgpu_slot_t *slot, uint32_t device, int64_t made);
+
 // returns: what the tenant uses on `device`, overhead included, reservations included.
 uint64_t jvgpu_account_used(const jvgpu_control_t *control, const jvgpu_usage_t *usage, uint32_t device);
 

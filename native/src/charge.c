@@ -9,6 +9,8 @@
 #include "pools.h"
 #include "real.h"
 
+_Static_assert(JVGPU_LEDGER_DEVICES == JVGPU_MAX_DEVICES, "a record's device is one of the claim's");
+
 #define BLOCK_BYTES (UINT64_C(2) << 20)
 #define CARVED_MOST_BYTES (UINT64_C(1) << 20)
 #define CARVED_STEP_BYTES UINT64_C(512)
@@ -22,6 +24,11 @@ static uint64_t round_up(uint64_t bytes, uint64_t step)
 uint64_t jvgpu_charge_rounded(uint64_t bytes)
 {
   return round_up(bytes, bytes > CARVED_MOST_BYTES ? BLOCK_BYTES : CARVED_STEP_BYTES);
+}
+
+uint64_t jvgpu_charge_in_blocks(uint64_t bytes)
+{
+  return round_up(bytes, BLOCK_BYTES);
 }
 
 static uint64_t current_context(void)
@@ -39,6 +46,24 @@ jvgpu_charge_t jvgpu_charge_begin_on(jvgpu_process_t *self, int device, uint64_t
   return jvgpu_charge_begin_current(self, device, bytes);
 }
 
+// Reserve in the slot that this process has. Another thread may move the process to new pages meanwhile
+// (attach.c); what stands in the old slot by then is withdrawn.
+static bool reserve(jvgpu_charge_t *charge)
+{
+  jvgpu_process_t *self = charge->self;
+  for (;;) {
+    charge->slot = __atomic_load_n(&self->slot, __ATOMIC_SEQ_CST);
+    const bool fits =
+        jvgpu_account_reserve(self->control, self->usage, charge->slot, (uint32_t)charge->device, charge->bytes);
+    if (__atomic_load_n(&self->slot, __ATOMIC_SEQ_CST) == charge->slot) {
+      return fits;
+    }
+    if (fits) {
+      jvgpu_account_cancel(charge->slot, (uint32_t)charge->device, charge->bytes);
+    }
+  }
+}
+
 jvgpu_charge_t jvgpu_charge_begin_current(jvgpu_process_t *self, int device, uint64_t bytes)
 {
   jvgpu_charge_t charge = {.self = self, .bytes = bytes, .device = device};
@@ -49,9 +74,9 @@ jvgpu_charge_t jvgpu_charge_begin_current(jvgpu_process_t *self, int device, uin
     charge.refused = true;
     return charge;
   }
-  charge.refused = !jvgpu_account_reserve(self->control, self->usage, charge.slot, (uint32_t)device, bytes);
+  charge.refused = !reserve(&charge);
   if (charge.refused && jvgpu_pools_trim(self, (uint32_t)device)) {
-    charge.refused = !jvgpu_account_reserve(self->control, self->usage, charge.slot, (uint32_t)device, bytes);
+    charge.refused = !reserve(&charge);
   }
   return charge;
 }
@@ -71,7 +96,7 @@ jvgpu_charge_t jvgpu_charge_begin(uint64_t bytes)
   return jvgpu_charge_begin_on(self, device, bytes);
 }
 
-CUresult jvgpu_charge_settle(const jvgpu_charge_t *charge, CUresult result, CUdeviceptr dptr, uint64_t taken_bytes)
+CUresult jvgpu_charge_settle(const jvgpu_charge_t *charge, CUresult result, uint64_t key, uint64_t taken_bytes)
 {
   if (charge->self == NULL) {
     return result;
@@ -80,18 +105,22 @@ CUresult jvgpu_charge_settle(const jvgpu_charge_t *charge, CUresult result, CUde
     jvgpu_account_cancel(charge->slot, (uint32_t)charge->device, charge->bytes);
     return result;
   }
-  const jvgpu_record_t record = {
-      .key = dptr, .bytes = taken_bytes, .owner = current_context(), .device = (uint32_t)charge->device};
+  const jvgpu_record_t record = {.key = key,
+                                 .bytes = taken_bytes,
+                                 .owner = current_context(),
+                                 .device = (uint32_t)charge->device,
+                                 .count = charge->kind};
   jvgpu_account_commit(charge->slot, (uint32_t)charge->device, charge->bytes, taken_bytes);
+  jvgpu_account_count(charge->slot, (uint32_t)charge->device, 1);
   // Without host memory for the record the charge stays until the process ends: less, never more.
   (void)jvgpu_ledger_put(&charge->self->pointers, &record);
   return result;
 }
 
-bool jvgpu_charge_free_begin(CUdeviceptr dptr, jvgpu_record_t *record)
+bool jvgpu_charge_free_begin(uint64_t key, jvgpu_record_t *record)
 {
   jvgpu_process_t *self = jvgpu_tenant();
-  return self != NULL && dptr != 0 && jvgpu_ledger_take(&self->pointers, dptr, record);
+  return self != NULL && key != 0 && jvgpu_ledger_take(&self->pointers, key, record);
 }
 
 CUresult jvgpu_charge_free_settle(const jvgpu_record_t *record, CUresult result)
@@ -101,19 +130,29 @@ CUresult jvgpu_charge_free_settle(const jvgpu_record_t *record, CUresult result)
     return result;
   }
   if (result == CUDA_SUCCESS) {
-    jvgpu_account_free(__atomic_load_n(&self->slot, __ATOMIC_ACQUIRE), record->device, record->bytes);
+    jvgpu_slot_t *slot = __atomic_load_n(&self->slot, __ATOMIC_ACQUIRE);
+    jvgpu_account_free(slot, record->device, record->bytes);
+    jvgpu_account_count(slot, record->device, -1);
   } else {
     (void)jvgpu_ledger_put(&self->pointers, record);
   }
   return result;
 }
 
-void jvgpu_charge_give_back(jvgpu_process_t *self, const uint64_t freed[JVGPU_MAX_DEVICES])
+void jvgpu_charge_give_back(jvgpu_process_t *self, const jvgpu_freed_t *freed)
 {
   jvgpu_slot_t *slot = __atomic_load_n(&self->slot, __ATOMIC_ACQUIRE);
   for (uint32_t device = 0; device < JVGPU_MAX_DEVICES; device++) {
-    if (freed[device] != 0) {
-      jvgpu_account_free(slot, device, freed[device]);
+    if (freed->count[device] != 0) {
+      jvgpu_account_free(slot, device, freed->bytes[device]);
+      jvgpu_account_count(slot, device, -(int64_t)freed->count[device]);
     }
   }
+}
+
+int64_t jvgpu_charge_left(jvgpu_process_t *self, int device)
+{
+  jvgpu_attach_renew(self);
+  const uint64_t limit = __atomic_load_n(&self->control->devices[device].memory_limit_bytes, __ATOMIC_RELAXED);
+  return (int64_t)(limit - jvgpu_account_used(self->control, self->usage, (uint32_t)device));
 }

@@ -17,14 +17,17 @@ typedef unsigned int       CUdeviceptr_v1;  // the 32-bit pointers of CUDA < 3.2
 typedef uint64_t           cuuint64_t;
 typedef unsigned long long CUmemGenericAllocationHandle;
 
-typedef struct CUctx_st           *CUcontext;
-typedef struct CUevent_st         *CUevent;
-typedef struct CUstream_st        *CUstream;
-typedef struct CUfunc_st          *CUfunction;
-typedef struct CUgraph_st         *CUgraph;
-typedef struct CUgraphExec_st     *CUgraphExec;
-typedef struct CUgraphNode_st     *CUgraphNode;
-typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef struct CUctx_st            *CUcontext;
+typedef struct CUevent_st          *CUevent;
+typedef struct CUstream_st         *CUstream;
+typedef struct CUfunc_st           *CUfunction;
+typedef struct CUgraph_st          *CUgraph;
+typedef struct CUgraphExec_st      *CUgraphExec;
+typedef struct CUgraphNode_st      *CUgraphNode;
+typedef struct CUmemPoolHandle_st  *CUmemoryPool;
+typedef struct CUarray_st          *CUarray;
+typedef struct CUmipmappedArray_st *CUmipmappedArray;
+typedef struct CUgreenCtx_st       *CUgreenCtx;
 
 enum {
   CUDA_SUCCESS = 0,
@@ -62,6 +65,109 @@ typedef struct CUmemPoolProps_st {
   int           handleTypes;
   CUmemLocation location;
 } CUmemPoolProps;
+
+// CUDA_MEM_ALLOC_NODE_PARAMS: version 1 and 2 alike.
+typedef struct CUDA_MEM_ALLOC_NODE_PARAMS_st {
+  CUmemPoolProps poolProps;
+  char           poolPropsRest[72];
+  const void    *accessDescs;
+  size_t         accessDescCount;
+  size_t         bytesize;
+  CUdeviceptr    dptr;
+} CUDA_MEM_ALLOC_NODE_PARAMS;
+
+// CUgraphNodeParams, up to what is read.
+typedef struct CUgraphNodeParams_st {
+  int type;
+} CUgraphNodeParams;
+
+enum { CU_GRAPH_NODE_TYPE_GRAPH = 4, CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10 };
+enum { CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT = 2 };
+
+enum { CU_LIMIT_STACK_SIZE = 0, CU_LIMIT_PRINTF_FIFO_SIZE = 1, CU_LIMIT_MALLOC_HEAP_SIZE = 2 };
+
+enum {
+  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
+  CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR = 39,
+};
+
+enum {
+  CUDA_ARRAY3D_LAYERED = 0x01,
+  CUDA_ARRAY3D_CUBEMAP = 0x04,
+  CUDA_ARRAY3D_SPARSE = 0x40,
+  CUDA_ARRAY3D_DEFERRED_MAPPING = 0x80,
+};
+
+typedef struct CUDA_ARRAY_DESCRIPTOR_v1_st {
+  unsigned int Width;
+  unsigned int Height;
+  int          Format;
+  unsigned int NumChannels;
+} CUDA_ARRAY_DESCRIPTOR_v1;
+
+typedef struct CUDA_ARRAY_DESCRIPTOR_st {
+  size_t       Width;
+  size_t       Height;
+  int          Format;
+  unsigned int NumChannels;
+} CUDA_ARRAY_DESCRIPTOR;
+
+typedef struct CUDA_ARRAY3D_DESCRIPTOR_v1_st {
+  unsigned int Width;
+  unsigned int Height;
+  unsigned int Depth;
+  int          Format;
+  unsigned int NumChannels;
+  unsigned int Flags;
+} CUDA_ARRAY3D_DESCRIPTOR_v1;
+
+typedef struct CUDA_ARRAY3D_DESCRIPTOR_st {
+  size_t       Width;
+  size_t       Height;
+  size_t       Depth;
+  int          Format;
+  unsigned int NumChannels;
+  unsigned int Flags;
+} CUDA_ARRAY3D_DESCRIPTOR;
+
+typedef struct CUDA_ARRAY_MEMORY_REQUIREMENTS_st {
+  size_t       size;
+  size_t       alignment;
+  unsigned int reserved[4];
+} CUDA_ARRAY_MEMORY_REQUIREMENTS;
+
+enum { CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_SPARSE_LEVEL = 0, CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_MIPTAIL = 1 };
+enum { CU_MEM_OPERATION_TYPE_MAP = 1, CU_MEM_OPERATION_TYPE_UNMAP = 2 };
+
+typedef struct CUarrayMapInfo_st {
+  int   resourceType;
+  void *resource;  // CUarray or CUmipmappedArray
+  int   subresourceType;
+  union {
+    struct jvgpu_sparse_level_s {
+      unsigned int level;
+      unsigned int layer;
+      unsigned int offsetX;
+      unsigned int offsetY;
+      unsigned int offsetZ;
+      unsigned int extentWidth;
+      unsigned int extentHeight;
+      unsigned int extentDepth;
+    } sparseLevel;
+    struct {
+      unsigned int       layer;
+      unsigned long long offset;
+      unsigned long long size;
+    } miptail;
+  } subresource;
+  int                          memOperationType;
+  int                          memHandleType;
+  CUmemGenericAllocationHandle memHandle;
+  unsigned long long           offset;
+  unsigned int                 deviceBitMask;
+  unsigned int                 flags;
+  unsigned int                 reserved[2];
+} CUarrayMapInfo;
 
 enum { CU_STREAM_CAPTURE_STATUS_NONE = 0 };
 
@@ -107,5 +213,10 @@ typedef struct nvmlProcessInfo_v2_st {
   unsigned int       gpuInstanceId;
   unsigned int       computeInstanceId;
 } nvmlProcessInfo_v2_t;
+
+_Static_assert(sizeof(CUDA_MEM_ALLOC_NODE_PARAMS) == 120 && offsetof(CUDA_MEM_ALLOC_NODE_PARAMS, bytesize) == 104 &&
+                   sizeof(CUarrayMapInfo) == 96 && offsetof(CUarrayMapInfo, memHandle) == 64 &&
+                   offsetof(CUDA_ARRAY3D_DESCRIPTOR, Flags) == 32 && sizeof(CUDA_ARRAY_MEMORY_REQUIREMENTS) == 32,
+               "as tests/abi_check_cuda.c has it of NVIDIA's header");
 
 #endif

@@ -91,3 +91,35 @@ CUresult cuStreamEndCapture_ptsz(CUstream stream, CUgraph *graph)
   const bool was_capturing = is_capturing(jvgpu_real.cuStreamIsCapturing_ptsz, stream);
   return ended(jvgpu_real.cuStreamEndCapture_ptsz(stream, graph), was_capturing);
 }
+
+// --- captures for graphics clients: they too are alive until they are ended ---------------------------------------
+
+CUresult cuStreamBeginCaptureToCig(CUstream stream, void *params)
+{
+  return JVGPU_HAS_CU(cuStreamBeginCaptureToCig) ? began(jvgpu_real.cuStreamBeginCaptureToCig(stream, params))
+                                                 : JVGPU_NO_SUCH_CU;
+}
+
+CUresult cuStreamBeginCaptureToCig_ptsz(CUstream stream, void *params)
+{
+  return JVGPU_HAS_CU(cuStreamBeginCaptureToCig_ptsz) ? began(jvgpu_real.cuStreamBeginCaptureToCig_ptsz(stream, params))
+                                                      : JVGPU_NO_SUCH_CU;
+}
+
+CUresult cuStreamEndCaptureToCig(CUstream stream)
+{
+  if (!JVGPU_HAS_CU(cuStreamEndCaptureToCig)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  const bool was_capturing = is_capturing(jvgpu_real.cuStreamIsCapturing, stream);
+  return ended(jvgpu_real.cuStreamEndCaptureToCig(stream), was_capturing);
+}
+
+CUresult cuStreamEndCaptureToCig_ptsz(CUstream stream)
+{
+  if (!JVGPU_HAS_CU(cuStreamEndCaptureToCig_ptsz)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  const bool was_capturing = is_capturing(jvgpu_real.cuStreamIsCapturing_ptsz, stream);
+  return ended(jvgpu_real.cuStreamEndCaptureToCig_ptsz(stream), was_capturing);
+}

@@ -1,4 +1,5 @@
-// Contexts: a context that goes takes its plain allocations with it.
+// Contexts: what one takes itself is known half a second later, so it is not reserved; but who has nothing left gets
+// no context more. One that goes takes its plain allocations with it.
 
 #define _GNU_SOURCE
 #include <stddef.h>
@@ -8,12 +9,38 @@
 #include "hooks.h"
 #include "pools.h"
 
+// --- made -------------------------------------------------------------------------------------------------
+
+static bool has_none_left(CUdevice dev)
+{
+  jvgpu_process_t *self = jvgpu_tenant();
+  const int        device = self == NULL ? JVGPU_NO_DEVICE : jvgpu_device_of(self, dev);
+  return device != JVGPU_NO_DEVICE && jvgpu_charge_left(self, device) <= 0;
+}
+
+#define CREATES(name, parameters, arguments)                                          \
+  CUresult name parameters                                                            \
+  {                                                                                   \
+    if (!JVGPU_HAS_CU(name)) {                                                        \
+      return JVGPU_NO_SUCH_CU;                                                        \
+    }                                                                                 \
+    return has_none_left(dev) ? CUDA_ERROR_OUT_OF_MEMORY : jvgpu_real.name arguments; \
+  }
+
+CREATES(cuCtxCreate, (CUcontext * ctx, unsigned int flags, CUdevice dev), (ctx, flags, dev))
+CREATES(cuCtxCreate_v2, (CUcontext * ctx, unsigned int flags, CUdevice dev), (ctx, flags, dev))
+CREATES(cuCtxCreate_v3, (CUcontext * ctx, void *affinities, int count, unsigned int flags, CUdevice dev),
+        (ctx, affinities, count, flags, dev))
+CREATES(cuCtxCreate_v4, (CUcontext * ctx, void *params, unsigned int flags, CUdevice dev), (ctx, params, flags, dev))
+
+// --- gone -------------------------------------------------------------------------------------------------
+
 static void forget_context(jvgpu_process_t *self, CUcontext ctx)
 {
-  uint64_t freed[JVGPU_MAX_DEVICES] = {0};
+  jvgpu_freed_t freed = {0};
   if (ctx != NULL) {
-    jvgpu_ledger_take_owner(&self->pointers, (uint64_t)(uintptr_t)ctx, freed);
-    jvgpu_charge_give_back(self, freed);
+    jvgpu_ledger_take_owner(&self->pointers, (uint64_t)(uintptr_t)ctx, &freed);
+    jvgpu_charge_give_back(self, &freed);
   }
   jvgpu_pools_look(self);
 }
@@ -38,12 +65,39 @@ CUresult cuCtxDestroy(CUcontext ctx)
   return JVGPU_HAS_CU(cuCtxDestroy) ? destroy(jvgpu_real.cuCtxDestroy, ctx) : JVGPU_NO_SUCH_CU;
 }
 
+// The last of the references that cuCtxAttach counts destroys a context; then the driver does not know it any more.
+CUresult cuCtxDetach(CUcontext ctx)
+{
+  if (!JVGPU_HAS_CU(cuCtxDetach)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  jvgpu_process_t *self = jvgpu_tenant();
+  const CUresult   result = jvgpu_real.cuCtxDetach(ctx);
+  unsigned int     version = 0;
+  if (result == CUDA_SUCCESS && self != NULL && jvgpu_real.cuCtxGetApiVersion != NULL &&
+      jvgpu_real.cuCtxGetApiVersion(ctx, &version) != CUDA_SUCCESS) {
+    forget_context(self, ctx);
+  }
+  return result;
+}
+
 // --- primary contexts ------------------------------------------------------------------------------------
+
+static bool is_active(CUdevice dev)
+{
+  unsigned int flags = 0;
+  int          active = 1;
+  return jvgpu_real.cuDevicePrimaryCtxGetState == NULL ||
+         jvgpu_real.cuDevicePrimaryCtxGetState(dev, &flags, &active) != CUDA_SUCCESS || active != 0;
+}
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
 {
   if (!JVGPU_HAS_CU(cuDevicePrimaryCtxRetain)) {
     return JVGPU_NO_SUCH_CU;
+  }
+  if (has_none_left(dev) && !is_active(dev)) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
   }
   jvgpu_process_t *self = jvgpu_tenant();
   const CUresult   result = jvgpu_real.cuDevicePrimaryCtxRetain(ctx, dev);
@@ -58,13 +112,7 @@ static CUresult leave(CUresult (*real)(CUdevice), CUdevice dev)
 {
   jvgpu_process_t *self = jvgpu_tenant();
   const CUresult   result = real(dev);
-  unsigned int     flags = 0;
-  int              active = 1;
-  if (result != CUDA_SUCCESS || self == NULL || dev < 0 || dev >= JVGPU_MOST_ORDINALS ||
-      jvgpu_real.cuDevicePrimaryCtxGetState == NULL) {
-    return result;
-  }
-  if (jvgpu_real.cuDevicePrimaryCtxGetState(dev, &flags, &active) == CUDA_SUCCESS && active == 0) {
+  if (result == CUDA_SUCCESS && self != NULL && dev >= 0 && dev < JVGPU_MOST_ORDINALS && !is_active(dev)) {
     forget_context(self, __atomic_load_n(&self->primary[dev], __ATOMIC_RELAXED));
   }
   return result;
@@ -90,4 +138,61 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev)
 CUresult cuDevicePrimaryCtxReset(CUdevice dev)
 {
   return JVGPU_HAS_CU(cuDevicePrimaryCtxReset) ? leave(jvgpu_real.cuDevicePrimaryCtxReset, dev) : JVGPU_NO_SUCH_CU;
+}
+
+// --- green contexts: parts of the device's SMs beside its primary context ------------------------------------
+
+CUresult cuGreenCtxCreate(CUgreenCtx *green, void *desc, CUdevice dev, unsigned int flags)
+{
+  if (!JVGPU_HAS_CU(cuGreenCtxCreate)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  return has_none_left(dev) ? CUDA_ERROR_OUT_OF_MEMORY : jvgpu_real.cuGreenCtxCreate(green, desc, dev, flags);
+}
+
+// Whether memory that was allocated under a green context goes with it, the manual does not say: the driver is asked
+// of each piece whether it still knows it.
+static bool is_known(uint64_t key)
+{
+  CUdeviceptr base;
+  size_t      bytes;
+  return jvgpu_real.cuMemGetAddressRange_v2 == NULL ||
+         jvgpu_real.cuMemGetAddressRange_v2(&base, &bytes, key) == CUDA_SUCCESS;
+}
+
+static CUdevice device_of_green(CUcontext ctx)
+{
+  CUdevice  dev = 0;
+  CUcontext current = NULL;
+  if (ctx == NULL || jvgpu_real.cuCtxGetDevice == NULL || jvgpu_real.cuCtxSetCurrent == NULL ||
+      jvgpu_real.cuCtxGetCurrent(&current) != CUDA_SUCCESS || jvgpu_real.cuCtxSetCurrent(ctx) != CUDA_SUCCESS) {
+    return 0;
+  }
+  const bool is_known_device = jvgpu_real.cuCtxGetDevice(&dev) == CUDA_SUCCESS;
+  (void)jvgpu_real.cuCtxSetCurrent(current);
+  return is_known_device && dev >= 0 && dev < JVGPU_MOST_ORDINALS ? dev : 0;
+}
+
+CUresult cuGreenCtxDestroy(CUgreenCtx green)
+{
+  if (!JVGPU_HAS_CU(cuGreenCtxDestroy)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  jvgpu_process_t *self = jvgpu_tenant();
+  jvgpu_freed_t    freed = {0};
+  CUcontext        ctx = NULL;
+  CUdevice         dev = 0;
+  if (self != NULL && green != NULL && jvgpu_real.cuCtxFromGreenCtx != NULL) {
+    (void)jvgpu_real.cuCtxFromGreenCtx(&ctx, green);
+    dev = device_of_green(ctx);
+  }
+  const CUresult result = jvgpu_real.cuGreenCtxDestroy(green);
+  if (result == CUDA_SUCCESS && ctx != NULL) {
+    // What stays is the primary context's, under which green ones share the device.
+    const uint64_t heir = (uint64_t)(uintptr_t)__atomic_load_n(&self->primary[dev], __ATOMIC_RELAXED);
+    jvgpu_ledger_take_unknown(&self->pointers, (uint64_t)(uintptr_t)ctx, heir, is_known, &freed);
+    jvgpu_charge_give_back(self, &freed);
+    jvgpu_pools_look(self);
+  }
+  return result;
 }

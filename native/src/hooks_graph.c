@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <stddef.h>
 
+#include "graph_memory.h"
 #include "hooks.h"
 #include "process.h"
 
@@ -28,4 +29,20 @@ FORGETS(cuGraphExecKernelNodeSetParams, (CUgraphExec exec, CUgraphNode node, con
 FORGETS(cuGraphExecKernelNodeSetParams_v2, (CUgraphExec exec, CUgraphNode node, const void *params),
         (exec, node, params))
 FORGETS(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, void *params), (exec, node, params))
-FORGETS(cuGraphExecDestroy, (CUgraphExec exec), (exec))
+
+CUresult cuGraphExecDestroy(CUgraphExec exec)
+{
+  jvgpu_process_t *self = jvgpu_tenant();
+  if (!JVGPU_HAS_CU(cuGraphExecDestroy)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  // Forgotten before the driver can hand the same handle to another thread.
+  if (jvgpu_graph_memory_is_used(self)) {
+    jvgpu_graph_memory_destroyed(self, exec);
+  }
+  const CUresult result = changed(exec, jvgpu_real.cuGraphExecDestroy(exec));
+  if (jvgpu_graph_memory_is_used(self)) {
+    (void)jvgpu_graph_memory_look(self);
+  }
+  return result;
+}

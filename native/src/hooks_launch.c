@@ -6,6 +6,7 @@
 
 #include "attach.h"
 #include "devices.h"
+#include "graph_memory.h"
 #include "hooks.h"
 #include "meter.h"
 #include "pacer.h"
@@ -162,7 +163,8 @@ CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream)
     return JVGPU_NO_SUCH_CU;
   }
   const jvgpu_launch_t launch = begin(jvgpu_shape_key(graph, 0, 0, 0), stream, LEGACY);
-  return end(launch, stream, LEGACY, jvgpu_real.cuGraphLaunch(graph, stream));
+  return end(launch, stream, LEGACY,
+             jvgpu_graph_memory_launch(jvgpu_real.cuGraphLaunch, graph, stream, jvgpu_real.cuStreamIsCapturing));
 }
 
 CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
@@ -171,7 +173,9 @@ CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
     return JVGPU_NO_SUCH_CU;
   }
   const jvgpu_launch_t launch = begin(jvgpu_shape_key(graph, 0, 0, 0), stream, PER_THREAD);
-  return end(launch, stream, PER_THREAD, jvgpu_real.cuGraphLaunch_ptsz(graph, stream));
+  return end(
+      launch, stream, PER_THREAD,
+      jvgpu_graph_memory_launch(jvgpu_real.cuGraphLaunch_ptsz, graph, stream, jvgpu_real.cuStreamIsCapturing_ptsz));
 }
 
 // --- the launches of CUDA 3 -------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const C
     return result;
   }
   jvgpu_account_commit(charge.slot, (uint32_t)charge.device, charge.bytes, bytes);
+  jvgpu_account_count(charge.slot, (uint32_t)charge.device, 1);
   // Without host memory for the record the charge stays until the process ends: less, never more.
   (void)jvgpu_vmm_create(&self->vmm, *handle, bytes, (uint32_t)charge.device);
   return result;
@@ -42,17 +43,15 @@ CUresult cuMemRelease(CUmemGenericAllocationHandle handle)
     return JVGPU_NO_SUCH_CU;
   }
   jvgpu_process_t *self = jvgpu_tenant();
-  jvgpu_record_t   gone;
+  jvgpu_freed_t    freed = {0};
   if (self == NULL) {
     return jvgpu_real.cuMemRelease(handle);
   }
   // Forgotten before the driver can hand the same handle to another thread; a handle that the driver
   // then refuses to release was not in the ledger either.
-  const bool     last = jvgpu_vmm_release(&self->vmm, handle, &gone);
+  jvgpu_vmm_release(&self->vmm, handle, &freed);
   const CUresult result = jvgpu_real.cuMemRelease(handle);
-  if (last) {
-    jvgpu_account_free(__atomic_load_n(&self->slot, __ATOMIC_ACQUIRE), gone.device, gone.bytes);
-  }
+  jvgpu_charge_give_back(self, &freed);
   return result;
 }
 
@@ -89,11 +88,11 @@ CUresult cuMemUnmap(CUdeviceptr ptr, size_t bytes)
     return JVGPU_NO_SUCH_CU;
   }
   jvgpu_process_t *self = jvgpu_tenant();
-  uint64_t         freed[JVGPU_MAX_DEVICES] = {0};
+  jvgpu_freed_t    freed = {0};
   const CUresult   result = jvgpu_real.cuMemUnmap(ptr, bytes);
   if (result == CUDA_SUCCESS && self != NULL) {
-    jvgpu_vmm_unmap(&self->vmm, ptr, bytes, freed);
-    jvgpu_charge_give_back(self, freed);
+    jvgpu_vmm_unmap(&self->vmm, ptr, bytes, &freed);
+    jvgpu_charge_give_back(self, &freed);
   }
   return result;
 }

@@ -9,19 +9,19 @@
 // --- one table ----------------------------------------------------------------------------------------
 
 // source: the finalizer of MurmurHash3 (Austin Appleby, public domain): every key bit reaches every index bit.
-static uint64_t scatter(uint64_t key)
+uint64_t jvgpu_scatter(uint64_t value)
 {
-  key ^= key >> 33;
-  key *= UINT64_C(0xff51afd7ed558ccd);
-  key ^= key >> 33;
-  key *= UINT64_C(0xc4ceb9fe1a85ec53);
-  key ^= key >> 33;
-  return key;
+  value ^= value >> 33;
+  value *= UINT64_C(0xff51afd7ed558ccd);
+  value ^= value >> 33;
+  value *= UINT64_C(0xc4ceb9fe1a85ec53);
+  value ^= value >> 33;
+  return value;
 }
 
 static size_t home_of(const jvgpu_table_t *table, uint64_t key)
 {
-  return scatter(key) & (table->capacity - 1);
+  return jvgpu_scatter(key) & (table->capacity - 1);
 }
 
 static size_t next_of(const jvgpu_table_t *table, size_t index)
@@ -113,7 +113,7 @@ void jvgpu_table_clear(jvgpu_table_t *table)
 
 static size_t shard_of(uint64_t key)
 {
-  return (scatter(key) >> 60) & (JVGPU_SHARDS - 1);
+  return (jvgpu_scatter(key) >> 60) & (JVGPU_SHARDS - 1);
 }
 
 bool jvgpu_ledger_put(jvgpu_ledger_t *ledger, const jvgpu_record_t *record)
@@ -138,7 +138,7 @@ bool jvgpu_ledger_take(jvgpu_ledger_t *ledger, uint64_t key, jvgpu_record_t *tak
   return done;
 }
 
-void jvgpu_ledger_take_owner(jvgpu_ledger_t *ledger, uint64_t owner, uint64_t *freed)
+void jvgpu_ledger_take_owner(jvgpu_ledger_t *ledger, uint64_t owner, jvgpu_freed_t *freed)
 {
   for (size_t shard = 0; shard < JVGPU_SHARDS; shard++) {
     jvgpu_lock(&ledger->shards[shard].lock);
@@ -154,7 +154,7 @@ void jvgpu_ledger_take_owner(jvgpu_ledger_t *ledger, uint64_t owner, uint64_t *f
     if (whole) {
       for (size_t i = 0; i < table->capacity; i++) {
         if (table->records[i].key != 0 && table->records[i].owner == owner) {
-          freed[table->records[i].device] += table->records[i].bytes;
+          jvgpu_freed_add(freed, &table->records[i]);
         }
       }
       jvgpu_table_clear(table);
@@ -166,118 +166,45 @@ void jvgpu_ledger_take_owner(jvgpu_ledger_t *ledger, uint64_t owner, uint64_t *f
   }
 }
 
-// --- physical memory behind handles and mappings --------------------------------------------------------------
-
-// returns: whether the block is gone; then *gone is what it was.
-static bool drop_reference(jvgpu_vmm_t *vmm, uint64_t block_id, jvgpu_record_t *gone)
+// returns: a copy of the shard's records of `owner`, `*count` of them; NULL when there are none or memory is short.
+static jvgpu_record_t *copy_of_owner(jvgpu_ledger_t *ledger, size_t shard, uint64_t owner, size_t *count, size_t *bytes)
 {
-  jvgpu_record_t *block = jvgpu_table_find(&vmm->blocks, block_id);
-  if (block == NULL) {
-    return false;
+  jvgpu_record_t *copies = MAP_FAILED;
+  *count = 0;
+  jvgpu_lock(&ledger->shards[shard].lock);
+  const jvgpu_table_t *table = &ledger->shards[shard].table;
+  *bytes = table->used * sizeof *copies;
+  if (table->used != 0) {
+    copies = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   }
-  block->count -= 1;
-  return block->count == 0 && jvgpu_table_take(&vmm->blocks, block_id, gone);
-}
-
-bool jvgpu_vmm_create(jvgpu_vmm_t *vmm, uint64_t handle, uint64_t bytes, uint32_t device)
-{
-  jvgpu_lock(&vmm->lock);
-  vmm->next_block += 1;
-  const jvgpu_record_t block = {.key = vmm->next_block, .bytes = bytes, .device = device, .count = 1};
-  const jvgpu_record_t by_handle = {.key = handle, .owner = block.key, .device = device, .count = 1};
-  bool                 done = jvgpu_table_put(&vmm->blocks, &block);
-  if (done && !jvgpu_table_put(&vmm->handles, &by_handle)) {
-    jvgpu_record_t undone;
-    jvgpu_table_take(&vmm->blocks, block.key, &undone);
-    done = false;
-  }
-  jvgpu_unlock(&vmm->lock);
-  return done;
-}
-
-// The mapping that holds `address`. Begin addresses are found at once, others by looking at all.
-static const jvgpu_record_t *mapping_at(const jvgpu_vmm_t *vmm, uint64_t address)
-{
-  const jvgpu_record_t *mapping = jvgpu_table_find(&vmm->mappings, address);
-  for (size_t i = 0; mapping == NULL && i < vmm->mappings.capacity; i++) {
-    const jvgpu_record_t *each = &vmm->mappings.records[i];
-    if (each->key != 0 && each->key <= address && address - each->key < each->bytes) {
-      mapping = each;
+  for (size_t i = 0; copies != MAP_FAILED && i < table->capacity; i++) {
+    if (table->records[i].key != 0 && table->records[i].owner == owner) {
+      copies[(*count)++] = table->records[i];
     }
   }
-  return mapping;
+  jvgpu_unlock(&ledger->shards[shard].lock);
+  return copies == MAP_FAILED ? NULL : copies;
 }
 
-void jvgpu_vmm_retain(jvgpu_vmm_t *vmm, uint64_t handle, uint64_t address)
+void jvgpu_ledger_take_unknown(jvgpu_ledger_t *ledger, uint64_t owner, uint64_t heir, bool (*is_known)(uint64_t),
+                               jvgpu_freed_t *freed)
 {
-  jvgpu_lock(&vmm->lock);
-  const jvgpu_record_t *mapping = mapping_at(vmm, address);
-  jvgpu_record_t       *block = mapping == NULL ? NULL : jvgpu_table_find(&vmm->blocks, mapping->owner);
-  if (block != NULL) {
-    jvgpu_record_t *known = jvgpu_table_find(&vmm->handles, handle);
-    if (known != NULL && known->owner == block->key) {
-      known->count += 1;
-      block->count += 1;
-    } else {
-      const jvgpu_record_t by_handle = {.key = handle, .owner = block->key, .device = block->device, .count = 1};
-      block->count += jvgpu_table_put(&vmm->handles, &by_handle);
-    }
-  }
-  jvgpu_unlock(&vmm->lock);
-}
-
-void jvgpu_vmm_map(jvgpu_vmm_t *vmm, uint64_t address, uint64_t bytes, uint64_t handle)
-{
-  jvgpu_lock(&vmm->lock);
-  const jvgpu_record_t *by_handle = jvgpu_table_find(&vmm->handles, handle);
-  jvgpu_record_t       *block = by_handle == NULL ? NULL : jvgpu_table_find(&vmm->blocks, by_handle->owner);
-  if (block != NULL) {
-    const jvgpu_record_t mapping = {.key = address, .bytes = bytes, .owner = block->key, .device = block->device};
-    block->count += jvgpu_table_put(&vmm->mappings, &mapping);
-  }
-  jvgpu_unlock(&vmm->lock);
-}
-
-bool jvgpu_vmm_release(jvgpu_vmm_t *vmm, uint64_t handle, jvgpu_record_t *gone)
-{
-  bool last = false;
-  jvgpu_lock(&vmm->lock);
-  jvgpu_record_t *by_handle = jvgpu_table_find(&vmm->handles, handle);
-  if (by_handle != NULL) {
-    const uint64_t block_id = by_handle->owner;
-    by_handle->count -= 1;
-    if (by_handle->count == 0) {
-      jvgpu_record_t taken;
-      jvgpu_table_take(&vmm->handles, handle, &taken);
-    }
-    last = drop_reference(vmm, block_id, gone);
-  }
-  jvgpu_unlock(&vmm->lock);
-  return last;
-}
-
-void jvgpu_vmm_unmap(jvgpu_vmm_t *vmm, uint64_t address, uint64_t bytes, uint64_t *freed)
-{
-  // source: CUDA Driver API 13.0, cuMemUnmap: the range must cover whole mappings, of any number.
-  jvgpu_lock(&vmm->lock);
-  const uint64_t end = address + bytes;
-  while (address < end) {
-    jvgpu_record_t mapping;
-    jvgpu_record_t gone;
-    if (!jvgpu_table_take(&vmm->mappings, address, &mapping)) {
-      // Imported or mapped before we attached: go on to the next mapping that is ours.
-      uint64_t next = end;
-      for (size_t i = 0; i < vmm->mappings.capacity; i++) {
-        const uint64_t key = vmm->mappings.records[i].key;
-        next = key > address && key < next ? key : next;
+  for (size_t shard = 0; shard < JVGPU_SHARDS; shard++) {
+    size_t          count;
+    size_t          bytes;
+    jvgpu_record_t *copies = copy_of_owner(ledger, shard, owner, &count, &bytes);
+    for (size_t i = 0; i < count; i++) {
+      const bool stays = copies[i].count == JVGPU_IS_HANDLE || is_known(copies[i].key);
+      // Another thread may have freed it meanwhile.
+      if (jvgpu_ledger_take(ledger, copies[i].key, &copies[i])) {
+        copies[i].owner = heir;
+        if (!stays || !jvgpu_ledger_put(ledger, &copies[i])) {
+          jvgpu_freed_add(freed, &copies[i]);
+        }
       }
-      address = next;
-      continue;
     }
-    if (drop_reference(vmm, mapping.owner, &gone)) {
-      freed[gone.device] += gone.bytes;
+    if (copies != NULL) {
+      munmap(copies, bytes);
     }
-    address += mapping.bytes;
   }
-  jvgpu_unlock(&vmm->lock);
 }

@@ -13,14 +13,32 @@
 #include "lock.h"
 
 #define JVGPU_SHARDS 16
+#define JVGPU_LEDGER_DEVICES 16
 
 typedef struct jvgpu_record_s {
   uint64_t key;     // pointer or handle; 0 = empty
   uint64_t bytes;   // charged
   uint64_t owner;   // context of a pointer, block of a handle or mapping
   uint32_t device;  // index in the claim
-  uint32_t count;   // references, where they are counted
+  uint32_t count;   // references, where they are counted; of a pointer or handle: JVGPU_IS_*
 } jvgpu_record_t;
+
+enum {
+  JVGPU_IS_POINTER = 0,  // the driver can be asked whether it knows it
+  JVGPU_IS_HANDLE = 1,
+};
+
+// What is to be given back, by device of the claim.
+typedef struct jvgpu_freed_s {
+  uint64_t bytes[JVGPU_LEDGER_DEVICES];
+  uint64_t count[JVGPU_LEDGER_DEVICES];  // allocations
+} jvgpu_freed_t;
+
+static inline void jvgpu_freed_add(jvgpu_freed_t *freed, const jvgpu_record_t *record)
+{
+  freed->bytes[record->device] += record->bytes;
+  freed->count[record->device] += record->bytes != 0;
+}
 
 // Open addressing with backward-shift deletion: no tombstones, so that a million allocations and
 // frees leave it as fast as it was.
@@ -29,6 +47,9 @@ typedef struct jvgpu_table_s {
   size_t          capacity;  // power of two, 0 = not yet made
   size_t          used;
 } jvgpu_table_t;
+
+// returns: `value` with every bit spread over all.
+uint64_t jvgpu_scatter(uint64_t value);
 
 // pre: key != 0. returns: false when memory is short.
 bool jvgpu_table_put(jvgpu_table_t *table, const jvgpu_record_t *record);
@@ -49,27 +70,11 @@ typedef struct jvgpu_ledger_s {
 
 bool jvgpu_ledger_put(jvgpu_ledger_t *ledger, const jvgpu_record_t *record);
 bool jvgpu_ledger_take(jvgpu_ledger_t *ledger, uint64_t key, jvgpu_record_t *taken);
-// Take every record of `owner`; adds what they charge to freed[device].
-// pre: freed has room for every device index used.
-void jvgpu_ledger_take_owner(jvgpu_ledger_t *ledger, uint64_t owner, uint64_t *freed);
-
-// Physical memory made by cuMemCreate: alive while a handle or a mapping refers to it.
-typedef struct jvgpu_vmm_s {
-  jvgpu_lock_t  lock;
-  uint64_t      next_block;
-  jvgpu_table_t blocks;    // block id -> bytes, device, references
-  jvgpu_table_t handles;   // handle -> block, count = times created and retained
-  jvgpu_table_t mappings;  // address -> block, bytes mapped there
-} jvgpu_vmm_t;
-
-// A new block with one handle. returns: false when memory is short; nothing is recorded then.
-bool jvgpu_vmm_create(jvgpu_vmm_t *vmm, uint64_t handle, uint64_t bytes, uint32_t device);
-// One more reference by this handle, found by the address it is mapped at.
-void jvgpu_vmm_retain(jvgpu_vmm_t *vmm, uint64_t handle, uint64_t address);
-void jvgpu_vmm_map(jvgpu_vmm_t *vmm, uint64_t address, uint64_t bytes, uint64_t handle);
-// returns: whether that was the block's last reference; then *gone says what to give back.
-bool jvgpu_vmm_release(jvgpu_vmm_t *vmm, uint64_t handle, jvgpu_record_t *gone);
-// Forget every mapping in [address, address + bytes); adds what has no reference left to freed[device].
-void jvgpu_vmm_unmap(jvgpu_vmm_t *vmm, uint64_t address, uint64_t bytes, uint64_t *freed);
+// Take every record of `owner`; adds what they charge to *freed.
+void jvgpu_ledger_take_owner(jvgpu_ledger_t *ledger, uint64_t owner, jvgpu_freed_t *freed);
+// Take those pointers of `owner` that `is_known` says no to, and give the others to `heir`.
+// threads: `is_known` is called without a lock.
+void jvgpu_ledger_take_unknown(jvgpu_ledger_t *ledger, uint64_t owner, uint64_t heir, bool (*is_known)(uint64_t),
+                               jvgpu_freed_t *freed);
 
 #endif

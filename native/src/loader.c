@@ -204,6 +204,20 @@ static void bind_cuda(void *handle)
   ASK(cuStreamIsCapturing);
   ASK(cuStreamIsCapturing_ptsz);
   ASK(cuMemPoolGetAttribute);
+  ASK(cuArrayGetMemoryRequirements);
+  ASK(cuMipmappedArrayGetMemoryRequirements);
+  ASK(cuCtxGetApiVersion);
+  ASK(cuCtxGetLimit);
+  ASK(cuCtxFromGreenCtx);
+  ASK(cuDeviceGetAttribute);
+  ASK(cuDeviceGetDefaultMemPool);
+  ASK(cuDeviceGetGraphMemAttribute);
+  ASK(cuGraphChildGraphNodeGetGraph);
+  ASK(cuGraphGetNodes);
+  ASK(cuGraphMemAllocNodeGetParams);
+  ASK(cuGraphNodeGetType);
+  ASK(cuStreamGetDevice);
+  ASK(cuMemGetAddressRange_v2);
 #undef ASK
 }
 

@@ -6,10 +6,14 @@
 #include "account.h"
 #include "attach.h"
 #include "devices.h"
+#include "graph_memory.h"
 #include "real.h"
 
 // source: CUDA Driver API 13.0, CUmemPool_attribute.
 #define ATTRIBUTE_RESERVED_CURRENT 5
+
+// CU_STREAM_LEGACY is 1, CU_STREAM_PER_THREAD 2.
+#define MOST_DEFAULT_STREAM 2u
 
 // Allocations between two looks at the agent's heartbeat.
 #define ALLOCATIONS_A_LOOK 64u
@@ -72,6 +76,8 @@ static uint64_t recharge(jvgpu_process_t *self, jvgpu_pool_t *known, uint64_t no
   jvgpu_slot_t  *slot = __atomic_load_n(&self->slot, __ATOMIC_ACQUIRE);
   const uint64_t before = known->charged_bytes;
   __atomic_store_n(&known->charged_bytes, now_bytes, __ATOMIC_RELAXED);
+  // A pool that has anything counts as one allocation: nothing is kept per pointer.
+  jvgpu_account_count(slot, known->device, (now_bytes != 0) - (before != 0));
   if (now_bytes >= before) {
     jvgpu_account_commit(slot, known->device, 0, now_bytes - before);
     return 0;
@@ -121,13 +127,15 @@ static uint64_t look(jvgpu_process_t *self, int device, bool trim)
 void jvgpu_pools_look(jvgpu_process_t *self)
 {
   (void)look(self, JVGPU_NO_DEVICE, false);
+  (void)jvgpu_graph_memory_look(self);
 }
 
 bool jvgpu_pools_trim(jvgpu_process_t *self, uint32_t device)
 {
   // Nothing of ours happens while a capture lives: trimming might be unsafe for it.
-  const bool trim = __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) == 0;
-  return look(self, (int)device, trim) != 0;
+  const bool     trim = __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) == 0;
+  const uint64_t of_graphs = trim ? jvgpu_graph_memory_trim(self, device) : jvgpu_graph_memory_look(self);
+  return look(self, (int)device, trim) + of_graphs != 0;
 }
 
 // --- one allocation -----------------------------------------------------------------------------------------
@@ -141,23 +149,53 @@ static CUmemoryPool pool_of(CUdevice dev)
   return pool;
 }
 
+// The device that a stream works on, which is not always the current context's. Default streams are.
+// source: CUDA Driver API 13.0, cuMemAllocAsync: "the memory pool current to the stream's device".
+static bool device_of_stream(const jvgpu_process_t *self, CUstream stream, CUdevice *dev)
+{
+  const bool is_default = (uintptr_t)stream <= MOST_DEFAULT_STREAM;
+  if (!is_default && self->ordinals != 1 && jvgpu_real.cuStreamGetDevice != NULL &&
+      jvgpu_real.cuStreamGetDevice(stream, dev) == CUDA_SUCCESS) {
+    return true;
+  }
+  return jvgpu_real.cuCtxGetDevice != NULL && jvgpu_real.cuCtxGetDevice(dev) == CUDA_SUCCESS;
+}
+
+// A pool that the program did not make is a device's own, of any device; looked for once.
+static int device_of_pool(jvgpu_process_t *self, CUmemoryPool pool)
+{
+  const int current = jvgpu_current_device(self);
+  for (CUdevice dev = 0; jvgpu_real.cuDeviceGetDefaultMemPool != NULL && dev < (CUdevice)self->ordinals; dev++) {
+    CUmemoryPool each = NULL;
+    if (jvgpu_real.cuDeviceGetDefaultMemPool(&each, dev) == CUDA_SUCCESS && each == pool) {
+      return jvgpu_device_of(self, dev);
+    }
+  }
+  return current;
+}
+
 jvgpu_charge_t jvgpu_pool_begin(CUmemoryPool *pool, uint64_t bytes, CUstream stream,
                                 CUresult (*is_capturing)(CUstream, int *))
 {
   jvgpu_process_t *self = jvgpu_tenant();
   CUdevice         dev = 0;
-  if (self == NULL || bytes == 0 || jvgpu_is_captured(self, stream, is_capturing)) {
+  if (self == NULL || bytes == 0) {
+    return (jvgpu_charge_t){.self = NULL};
+  }
+  if (jvgpu_is_captured(self, stream, is_capturing)) {
+    jvgpu_graph_memory_seen(self);
     return (jvgpu_charge_t){.self = NULL};
   }
   if (*pool == NULL) {
-    if (jvgpu_real.cuCtxGetDevice == NULL || jvgpu_real.cuCtxGetDevice(&dev) != CUDA_SUCCESS) {
+    if (!device_of_stream(self, stream, &dev)) {
       return (jvgpu_charge_t){.self = NULL};
     }
     *pool = pool_of(dev);
   }
   // The pool may have to grow for this; how far, only the driver knows, but not beyond whole steps.
   const uint64_t      most = bytes > UINT64_MAX - GROWTH_BYTES ? UINT64_MAX : (bytes / GROWTH_BYTES + 1) * GROWTH_BYTES;
-  const jvgpu_pool_t *known = find_or_add(self, *pool, jvgpu_current_device(self));
+  const jvgpu_pool_t *known = find(self, *pool);
+  known = known != NULL ? known : find_or_add(self, *pool, device_of_pool(self, *pool));
   // A pool too many to keep count of gets nothing: less, never more.
   const int device = known == NULL ? JVGPU_NO_DEVICE : (int)known->device;
   // The clock that a look at the agent needs is dear here; a plain allocation looks each time.

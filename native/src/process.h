@@ -15,6 +15,7 @@
 #include "ledger.h"
 #include "meter.h"
 #include "pacer.h"
+#include "vmm.h"
 
 #define JVGPU_MOST_ORDINALS 64
 #define JVGPU_MOST_POOLS 128
@@ -33,18 +34,26 @@ typedef struct jvgpu_pool_s {
   uint64_t     charged_bytes;
 } jvgpu_pool_t;
 
+// Memory of graphs: per device of the claim, charged with what the driver has reserved for all of them.
+typedef struct jvgpu_graph_memory_s {
+  jvgpu_lock_t  lock;
+  uint32_t      trims;    // times that unused memory was let go of
+  jvgpu_table_t needs;  // executable graph and device -> bytes of its allocations; owner: trims + 1 at its last launch
+  uint64_t      charged_bytes[JVGPU_MAX_DEVICES];
+} jvgpu_graph_memory_t;
+
 typedef struct jvgpu_process_s {
   uint32_t               state;  // JVGPU_*; set with release after what it stands for
   jvgpu_lock_t           attach_lock;
   const jvgpu_control_t *control;
   jvgpu_usage_t         *usage;
   jvgpu_slot_t          *slot;
-  uint64_t               tried_ns;    // last attempt to reach the agent
-  uint32_t               told;        // the one line about a refusal is written
-  uint32_t               ticks;       // calls since the first, for looks that are made every so many
+  uint64_t               tried_ns;  // last attempt to reach the agent
+  uint32_t               told;  // the one line about a refusal is written
+  uint32_t               ticks;  // calls since the first, for looks that are made every so many
 
   int8_t   device_of[JVGPU_MOST_ORDINALS];  // CUdevice -> 1 + index in the claim, 0 = not in it
-  uint32_t ordinals;                        // CUDA devices this process sees
+  uint32_t ordinals;  // CUDA devices this process sees
   uint32_t devices_known;
 
   uint32_t live_captures;  // streams between begin and end of capture
@@ -59,6 +68,9 @@ typedef struct jvgpu_process_s {
   jvgpu_lock_t pool_lock;
   jvgpu_pool_t pools[JVGPU_MOST_POOLS];
   CUcontext    primary[JVGPU_MOST_ORDINALS];
+
+  uint32_t             has_graph_memory;  // a memory node was seen
+  jvgpu_graph_memory_t graph_memory;
 } jvgpu_process_t;
 
 extern jvgpu_process_t *jvgpu_self;  // NULL before the first call

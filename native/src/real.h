@@ -31,6 +31,21 @@ typedef struct jvgpu_real_s {
   CUresult (*cuStreamCreate)(CUstream *stream, unsigned int flags);
   CUresult (*cuStreamQuery)(CUstream stream);
   CUresult (*cuThreadExchangeStreamCaptureMode)(int *mode);
+  CUresult (*cuArrayGetMemoryRequirements)(CUDA_ARRAY_MEMORY_REQUIREMENTS *needs, CUarray array, CUdevice dev);
+  CUresult (*cuMipmappedArrayGetMemoryRequirements)(CUDA_ARRAY_MEMORY_REQUIREMENTS *needs, CUmipmappedArray mipmap,
+                                                    CUdevice dev);
+  CUresult (*cuCtxGetApiVersion)(CUcontext ctx, unsigned int *version);
+  CUresult (*cuCtxGetLimit)(size_t *value, int limit);
+  CUresult (*cuCtxFromGreenCtx)(CUcontext *ctx, CUgreenCtx green);
+  CUresult (*cuDeviceGetAttribute)(int *value, int attribute, CUdevice dev);
+  CUresult (*cuDeviceGetDefaultMemPool)(CUmemoryPool *pool, CUdevice dev);
+  CUresult (*cuDeviceGetGraphMemAttribute)(CUdevice dev, int attribute, void *value);
+  CUresult (*cuGraphChildGraphNodeGetGraph)(CUgraphNode node, CUgraph *graph);
+  CUresult (*cuGraphGetNodes)(CUgraph graph, CUgraphNode *nodes, size_t *count);
+  CUresult (*cuGraphMemAllocNodeGetParams)(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *params);
+  CUresult (*cuGraphNodeGetType)(CUgraphNode node, int *type);
+  CUresult (*cuStreamGetDevice)(CUstream stream, CUdevice *dev);
+  CUresult (*cuMemGetAddressRange_v2)(CUdeviceptr *base, size_t *bytes, CUdeviceptr dptr);
   nvmlReturn_t (*nvmlDeviceGetUUID)(nvmlDevice_t device, char *uuid, unsigned int length);
 } jvgpu_real_t;
 

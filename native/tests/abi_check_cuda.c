@@ -3,6 +3,7 @@
 
 #include <cuda.h>
 #include <stddef.h>
+#include <stdint.h>
 
 // What cuda_abi.h says, under other names, since both cannot be included together.
 typedef struct {
@@ -37,3 +38,32 @@ _Static_assert(sizeof(CUuuid) == 16, "CUuuid");
 _Static_assert(CU_MEM_LOCATION_TYPE_DEVICE == 1 && CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT == 5, "constants");
 _Static_assert(CUDA_ERROR_OUT_OF_MEMORY == 2 && CUDA_ERROR_NO_DEVICE == 100 && CUDA_ERROR_NOT_FOUND == 500, "results");
 _Static_assert(CU_STREAM_CAPTURE_STATUS_NONE == 0, "capture");
+
+// Arrays.
+_Static_assert(offsetof(CUDA_ARRAY3D_DESCRIPTOR, Format) == 24 && offsetof(CUDA_ARRAY3D_DESCRIPTOR, Flags) == 32 &&
+                   offsetof(CUDA_ARRAY_DESCRIPTOR, Format) == 16,
+               "array descriptors");
+_Static_assert(offsetof(CUDA_ARRAY_MEMORY_REQUIREMENTS, size) == 0 && sizeof(CUDA_ARRAY_MEMORY_REQUIREMENTS) == 32,
+               "CUDA_ARRAY_MEMORY_REQUIREMENTS");
+_Static_assert(CUDA_ARRAY3D_SPARSE == 0x40 && CUDA_ARRAY3D_DEFERRED_MAPPING == 0x80 && CUDA_ARRAY3D_LAYERED == 1 &&
+                   CUDA_ARRAY3D_CUBEMAP == 4,
+               "flags of arrays");
+_Static_assert(offsetof(CUarrayMapInfo, resource) == 8 && offsetof(CUarrayMapInfo, subresourceType) == 16 &&
+                   offsetof(CUarrayMapInfo, subresource) == 24 && offsetof(CUarrayMapInfo, memOperationType) == 56 &&
+                   offsetof(CUarrayMapInfo, memHandle) == 64 && sizeof(CUarrayMapInfo) == 96,
+               "CUarrayMapInfo");
+
+// Graphs.
+_Static_assert(offsetof(CUDA_MEM_ALLOC_NODE_PARAMS, bytesize) == 104 &&
+                   offsetof(CUDA_MEM_ALLOC_NODE_PARAMS, poolProps) == 0 && sizeof(CUDA_MEM_ALLOC_NODE_PARAMS) == 120,
+               "CUDA_MEM_ALLOC_NODE_PARAMS");
+_Static_assert(offsetof(CUgraphNodeParams, type) == 0 && CU_GRAPH_NODE_TYPE_MEM_ALLOC == 10 &&
+                   CU_GRAPH_NODE_TYPE_GRAPH == 4 && CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT == 2,
+               "graph nodes");
+
+// Contexts.
+_Static_assert(CU_LIMIT_STACK_SIZE == 0 && CU_LIMIT_PRINTF_FIFO_SIZE == 1 && CU_LIMIT_MALLOC_HEAP_SIZE == 2, "limits");
+_Static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16 &&
+                   CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR == 39,
+               "attributes");
+_Static_assert((uintptr_t)CU_STREAM_LEGACY == 1 && (uintptr_t)CU_STREAM_PER_THREAD == 2, "default streams");

@@ -39,66 +39,42 @@ static void pointers_come_and_go(void)
 static void a_context_takes_its_own(void)
 {
   static jvgpu_ledger_t ledger;
-  uint64_t              freed[2] = {0, 0};
+  jvgpu_freed_t         freed = {0};
   jvgpu_record_t        taken;
 
   for (uint64_t i = 1; i <= 1000; i++) {
     const jvgpu_record_t record = {.key = i << 21, .bytes = 10, .owner = i % 2 + 1, .device = (uint32_t)(i % 2)};
     jvgpu_ledger_put(&ledger, &record);
   }
-  jvgpu_ledger_take_owner(&ledger, 2, freed);
-  CHECK("a destroyed context gives back all of its own", freed[1] == 5000);
-  CHECK("and nothing of another context's", freed[0] == 0);
+  jvgpu_ledger_take_owner(&ledger, 2, &freed);
+  CHECK("a destroyed context gives back all of its own", freed.bytes[1] == 5000 && freed.count[1] == 500);
+  CHECK("and nothing of another context's", freed.bytes[0] == 0 && freed.count[0] == 0);
   CHECK("the other context's records are still there", jvgpu_ledger_take(&ledger, UINT64_C(2) << 21, &taken));
   CHECK("its own are gone", !jvgpu_ledger_take(&ledger, UINT64_C(1) << 21, &taken));
 }
 
-static void memory_lives_while_it_is_mapped(void)
+static bool is_even(uint64_t key)
 {
-  // catches a bug where create, map, release of the handle made the charge vanish (CASES 8)
-  static jvgpu_vmm_t vmm;
-  jvgpu_record_t     gone;
-  uint64_t           freed[1] = {0};
-
-  jvgpu_vmm_create(&vmm, 0x100, 64, 0);
-  jvgpu_vmm_map(&vmm, 0x7000, 64, 0x100);
-  CHECK("releasing the handle of mapped memory frees nothing", !jvgpu_vmm_release(&vmm, 0x100, &gone));
-  CHECK("releasing it again frees nothing either", !jvgpu_vmm_release(&vmm, 0x100, &gone));
-  jvgpu_vmm_unmap(&vmm, 0x7000, 64, freed);
-  CHECK("the last mapping frees it", freed[0] == 64);
+  return (key >> 9) % 2 == 0;
 }
 
-static void handles_are_counted(void)
+static void a_context_that_goes_leaves_what_the_driver_knows(void)
 {
-  static jvgpu_vmm_t vmm;
-  jvgpu_record_t     gone;
-  uint64_t           freed[1] = {0};
+  static jvgpu_ledger_t ledger;
+  jvgpu_freed_t         freed = {0};
+  jvgpu_record_t        taken;
 
-  jvgpu_vmm_create(&vmm, 0x100, 64, 0);
-  jvgpu_vmm_map(&vmm, 0x7000, 64, 0x100);
-  jvgpu_vmm_retain(&vmm, 0x100, 0x7010);
-  jvgpu_vmm_unmap(&vmm, 0x7000, 64, freed);
-  CHECK("a handle keeps unmapped memory alive", freed[0] == 0);
-  CHECK("a retained handle has to be released twice", !jvgpu_vmm_release(&vmm, 0x100, &gone));
-  CHECK("the second release frees it", jvgpu_vmm_release(&vmm, 0x100, &gone) && gone.bytes == 64);
-}
-
-static void one_unmap_covers_several_mappings(void)
-{
-  static jvgpu_vmm_t vmm;
-  jvgpu_record_t     gone;
-  uint64_t           freed[1] = {0};
-
-  for (uint64_t i = 0; i < 4; i++) {
-    jvgpu_vmm_create(&vmm, 0x100 + i, 64, 0);
-    // The third was mapped by somebody else: a hole in what we know.
-    if (i != 2) {
-      jvgpu_vmm_map(&vmm, 0x7000 + 64 * i, 64, 0x100 + i);
-    }
-    (void)jvgpu_vmm_release(&vmm, 0x100 + i, &gone);
+  for (uint64_t i = 1; i <= 1000; i++) {
+    const jvgpu_record_t record = {
+        .key = i << 9, .bytes = 10, .owner = 7, .count = i % 4 == 1 ? JVGPU_IS_HANDLE : JVGPU_IS_POINTER};
+    jvgpu_ledger_put(&ledger, &record);
   }
-  jvgpu_vmm_unmap(&vmm, 0x7000, 4 * 64, freed);
-  CHECK("a range gives back each whole mapping in it", freed[0] == 3 * 64);
+  jvgpu_ledger_take_unknown(&ledger, 7, 8, is_even, &freed);
+  CHECK("pointers that the driver does not know are given back", freed.count[0] == 250 && freed.bytes[0] == 2500);
+  CHECK("handles it cannot be asked for stay", jvgpu_ledger_take(&ledger, 1 << 9, &taken) && taken.owner == 8);
+  freed = (jvgpu_freed_t){0};
+  jvgpu_ledger_take_owner(&ledger, 8, &freed);
+  CHECK("what stays is the heir's", freed.count[0] == 749);
 }
 
 static jvgpu_ledger_t shared;
@@ -139,9 +115,7 @@ int main(void)
 {
   pointers_come_and_go();
   a_context_takes_its_own();
-  memory_lives_while_it_is_mapped();
-  handles_are_counted();
-  one_unmap_covers_several_mappings();
+  a_context_that_goes_leaves_what_the_driver_knows();
   threads_do_not_lose_records();
   RESULT();
 }

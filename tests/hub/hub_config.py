@@ -112,7 +112,8 @@ if os.environ.get("HUB_TEST_OWN_FORM"):
 setup(
     c,
     agent=os.environ["HUB_TEST_AGENT"],
-    profiles={
+    profiles=json.loads(os.environ.get("HUB_TEST_PROFILES", "null"))
+    or {
         "1/4 GPU": {"share": "1/4"},
         "1/2 GPU": {"share": "1/2"},
         "whole GPU": {"backend": "whole"},

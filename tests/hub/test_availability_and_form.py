@@ -27,6 +27,8 @@ def device(
         simulated=True,
         free_bytes=int((free_share * total_gib if free_gib is None else free_gib) * GIB),
         free_share=free_share,
+        drained=False,
+        isolation=[""] if held else [],
         claims=[f"c{n}" for n in range(held)],
     )
 

@@ -104,7 +104,7 @@ def test_the_progress_page_says_the_position_and_the_place_can_be_given_up(busy:
         events = busy.api.stream("GET", "/users/quick-waiter/server/progress")
         with events as stream:
             said = next(line for line in stream.iter_lines() if "number 1 of 1" in line)
-        assert "give up this place" in json.loads(said.removeprefix("data: "))["html_message"]
+        assert "Give up this place" in json.loads(said.removeprefix("data: "))["html_message"]
 
         queue = browser.get("/hub/vgpu/queue")
         assert "number 1 of 1 in the queue" in queue.text

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
+
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jupyter_vgpu.hub.line import Waiting, estimated_seconds, group_of, in_order, next_in
+from jupyter_vgpu.hub.keeping import kept_for, leaves
+from jupyter_vgpu.hub.line import Line, Waiting, estimated_seconds, group_of, in_order, next_in
+from jupyter_vgpu.model import Memory, Profile
+from jupyter_vgpu.placement import Room, best_fit, fits
+from jupyter_vgpu.units import GIB, PPM
 
 people = st.lists(
     st.builds(
@@ -76,12 +83,34 @@ def test_who_has_lost_patience_is_overtaken_by_nobody(waiting: list[Waiting], fi
         assert all(1e6 - one.arrived_at < patience for one in order[: order.index(found)])
 
 
+@given(people, people, weights)
+def test_who_left_the_line_has_left_no_trace_in_it(
+    stay: list[Waiting], go: list[Waiting], weight: dict[str, float]
+) -> None:
+    leaving = [replace(one, key=("left " + one.key[0], "")) for one in go]
+    line = Line([*stay, *leaving], weight)
+
+    for one in leaving:
+        line.remove(one.key)
+
+    assert list(line.in_order()) == in_order(stay, {}, weight)
+    assert len(line) == len(stay)
+
+
+@given(people, people)
+def test_a_clock_that_is_put_back_lets_nobody_overtake(early: list[Waiting], late: list[Waiting]) -> None:
+    early = [Waiting(("e" + one.key[0], ""), "a", 0.25, 1, one.arrived_at + 2e6, number=1) for one in early]
+    late = [Waiting(("l" + one.key[0], ""), "a", 0.25, 1, one.arrived_at, number=2) for one in late]
+
+    assert in_order([*late, *early])[: len(early)] == in_order(early)
+
+
 def test_groups_take_turns_by_their_weights() -> None:
-    waiting = [person("a", n, "a") for n in range(6)] + [person("b", n + 0.5, "b") for n in range(3)]
+    waiting = [person(f"a{n}", n, "a") for n in range(6)] + [person(f"b{n}", n + 0.5, "b") for n in range(3)]
 
     order = names(in_order(waiting, {}, {"a": 2.0, "b": 1.0}))
 
-    assert [order[:length].count("a") for length in (3, 6, 9)] == [2, 4, 6]
+    assert [order[: 2 * length].count("a") for length in (3, 6, 9)] == [2, 4, 6]
 
 
 def test_a_group_that_holds_less_goes_first() -> None:
@@ -102,3 +131,87 @@ def test_the_estimate_follows_how_often_slices_came_free() -> None:
 
     assert estimated_seconds(3, ends, 1000.0) == pytest.approx(180.0)
     assert estimated_seconds(3, ends[:2], 1000.0) is None
+
+
+# What is kept for who has waited too long
+
+
+def slice_of(part: str, devices: int = 1, backend: str = "auto") -> Profile:
+    share = Fraction(part)
+    return Profile(part, int(share * PPM), PPM, Memory(share, None), devices=devices, backend=backend)
+
+
+PROFILES = [
+    slice_of("1/8"),
+    slice_of("1/4"),
+    slice_of("1/2"),
+    slice_of("1", backend="whole"),
+    slice_of("1", 2, "whole"),
+]
+
+
+def board(eighths_free: list[int]) -> list[Room]:
+    return [Room(f"GPU-{n}", "A100", 80 * GIB, free * 10 * GIB, free * PPM // 8) for n, free in enumerate(eighths_free)]
+
+
+boards = st.lists(st.integers(0, 8), min_size=2, max_size=8).map(board)
+
+
+@given(boards, st.sampled_from(PROFILES), st.sampled_from(PROFILES))
+def test_what_is_served_beside_who_lost_patience_takes_nothing_from_what_is_kept(
+    rooms: list[Room], waited_for: Profile, wished: Profile
+) -> None:
+    kept = kept_for(waited_for, rooms)
+
+    assert len(kept) == waited_for.devices
+    if leaves(wished, rooms, kept):
+        assert kept.isdisjoint(grant.uuid for grant in best_fit(rooms, wished))
+
+
+@given(boards, st.sampled_from(PROFILES), st.lists(st.tuples(st.booleans(), st.integers(0, 7)), max_size=30))
+@example(board([2, 2]), slice_of("1", backend="whole"), [(True, 0), (False, 0)] * 9)
+def test_who_lost_patience_comes_nearer_to_their_slice_whoever_else_comes(
+    rooms: list[Room], waited_for: Profile, happens: list[tuple[bool, int]]
+) -> None:
+    """The emptiest devices, as many as are waited for, are made fuller by nobody, and emptier by whoever leaves."""
+    wished = PROFILES[0]
+    for somebody_leaves, number in happens:
+        if somebody_leaves:
+            index = number % len(rooms)
+            free = min(8, rooms[index].free_share_ppm * 8 // PPM + 1)
+            rooms[index] = board([0] * index + [free])[index]
+        kept = kept_for(waited_for, rooms)
+        emptiest = sorted((room.free_share_ppm for room in rooms), reverse=True)[: waited_for.devices]
+        while leaves(wished, rooms, kept):
+            (grant,) = best_fit(rooms, wished)
+            index = int(grant.uuid.removeprefix("GPU-"))
+            rooms[index] = board([0] * index + [rooms[index].free_share_ppm * 8 // PPM - 1])[index]
+        assert sorted((room.free_share_ppm for room in rooms), reverse=True)[: waited_for.devices] == emptiest
+
+
+def test_one_who_waits_for_a_whole_device_does_not_hold_up_a_lab() -> None:
+    """Once, all who wanted a quarter stood behind the first who had waited five minutes for a whole device."""
+    rooms = board([6, 2, 2, 2])  # nobody leaves: a device would never be whole
+    whole, quarter = slice_of("1", backend="whole"), slice_of("1/4")
+    profiles = {"w": whole, "q": quarter, "r": quarter}
+    order = [person("w", 0.0), person("q", 400.0), person("r", 401.0)]
+
+    def found(rooms: list[Room]) -> Waiting | None:
+        return next_in(
+            order,
+            lambda one: any(fits(room, profiles[one.key[0]]) for room in rooms),
+            500.0,
+            300.0,
+            lambda one, first: leaves(profiles[one.key[0]], rooms, kept_for(profiles[first.key[0]], rooms)),
+        )
+
+    assert found(rooms) == order[1]
+    assert found(board([6, 0, 0, 0])) is None  # the room that is left is kept
+    assert found(board([8, 0, 0, 0])) == order[0]
+
+
+def test_devices_that_take_no_new_claims_or_are_too_small_are_not_kept() -> None:
+    rooms = [replace(room, is_usable=room.uuid != "GPU-0") for room in board([8, 1, 2])]
+
+    assert kept_for(slice_of("1", backend="whole"), rooms) == {"GPU-2"}
+    assert kept_for(slice_of("1", 3, "whole"), rooms) == frozenset()

@@ -1,0 +1,105 @@
+"""Newer figures for open spawn pages, and the links that lead to one with a profile chosen."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jupyterhub.handlers import BaseHandler
+from jupyterhub.utils import url_path_join
+from tornado import web
+from tornado.iostream import StreamClosedError
+
+from jupyter_vgpu.hub.choices import KEY
+from jupyter_vgpu.hub.form import SCRIPT, how_many, state
+from jupyter_vgpu.hub.settings import VGPUHub
+from jupyter_vgpu.hub.spawn_page import offers_of
+from jupyter_vgpu.hub.watch import Sight
+
+_KEEPALIVE_LOOKS = 8
+
+
+class LivePage(BaseHandler):  # type: ignore[misc]  # jupyterhub is untyped
+    """`/hub/vgpu/live?user=NAME`: what is free for a user, as server-sent events, whenever it changes.
+
+    One event is `{"state", "is_known", "offers": [{"name", "note", "can_be_chosen"}, …]}`: texts, whether the agent
+    answers, and one offer for each profile.
+    """
+
+    @web.authenticated
+    async def get(self) -> None:
+        """Send events until the reader is gone."""
+        user = self._user()
+        self.set_header("Content-Type", "text/event-stream")
+        self.set_header("Cache-Control", "no-cache")
+        settings = VGPUHub.instance()
+        sight = await settings.watch.look()
+        sent, silent = "", 0
+        with contextlib.suppress(StreamClosedError):
+            while True:
+                event = json.dumps(self._event(settings, user, sight))
+                silent = 0 if event != sent else silent + 1
+                if event != sent:
+                    self.write(f"data: {event}\n\n")
+                elif silent % _KEEPALIVE_LOOKS == 0:
+                    self.write(":\n\n")  # a reader that is gone is noticed, one behind a proxy kept
+                sent = event
+                await self.flush()
+                sight = await settings.watch.later()
+
+    def _user(self) -> Any:
+        """Return the user whose offers are asked for: oneself, or anyone for who may start anyone's servers."""
+        name = self.get_argument("user", self.current_user.name)
+        if name == self.current_user.name:
+            return self.current_user
+        user = self.find_user(name) if "admin:servers" in self.expanded_scopes else None
+        if user is None:
+            raise web.HTTPError(403, "only who may start everyone's servers sees what others are offered")
+        return user
+
+    @staticmethod
+    def _event(settings: VGPUHub, user: Any, sight: Sight) -> dict[str, Any]:
+        groups = [group.name for group in user.groups]
+        offers = [
+            {"name": offer.profile.name, "note": how_many(offer), "can_be_chosen": offer.can_be_chosen}
+            for offer in offers_of(settings, user.name, groups, sight)
+        ]
+        is_known = sight.devices is not None
+        return {"state": state(sight.devices, sight.trouble), "is_known": is_known, "offers": offers}
+
+
+class ChosenPage(BaseHandler):  # type: ignore[misc]  # jupyterhub is untyped
+    """`/hub/vgpu/spawn?vgpu_profile=NAME[&server=NAME]`: the spawn page with a profile chosen, nothing started.
+
+    JupyterHub's own `/hub/spawn?vgpu_profile=NAME` starts a server at once. What is chosen stands behind the `#` there,
+    which would not survive the login page; here it does.
+    """
+
+    @web.authenticated
+    async def get(self) -> None:
+        """Lead to the spawn page."""
+        path = url_path_join(self.hub.base_url, "spawn")
+        if server := self.get_argument("server", ""):
+            path = url_path_join(path, self.current_user.escaped_name, quote(server, safe=""))
+        chosen = self.get_argument(KEY, "", strip=False)
+        self.redirect(f"{path}#{urlencode({KEY: chosen})}")
+
+
+class ScriptPage(web.RequestHandler):
+    """`/hub/vgpu/spawn_page.js`: the same for everyone."""
+
+    def get(self) -> None:
+        """Send the script."""
+        self.set_header("Content-Type", "text/javascript; charset=utf-8")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        self.set_header("Cache-Control", "public, max-age=31536000, immutable")
+        self.finish(SCRIPT)
+
+
+HANDLERS: list[tuple[str, Any]] = [
+    ("/vgpu/live", LivePage),
+    ("/vgpu/spawn", ChosenPage),
+    ("/vgpu/spawn_page.js", ScriptPage),
+]
