@@ -69,7 +69,7 @@ class Slot:
 
 
 @cache
-def _native() -> tuple[Any, Any]:
+def native_parts() -> tuple[Any, Any]:
     """Return cffi's interface and the loaded library.
 
     Raises:
@@ -92,12 +92,12 @@ def _native() -> tuple[Any, Any]:
 
 def max_slots() -> int:
     """Return how many processes one claim may have at a time."""
-    return int(_native()[1].jvgpu_agent_max_slots())
+    return int(native_parts()[1].jvgpu_agent_max_slots())
 
 
 def request_bytes() -> int:
     """Return the size of an attach request; anything else is malformed."""
-    return int(_native()[1].jvgpu_agent_request_bytes())
+    return int(native_parts()[1].jvgpu_agent_request_bytes())
 
 
 def parse_request(request: bytes) -> tuple[int, str]:
@@ -106,7 +106,7 @@ def parse_request(request: bytes) -> tuple[int, str]:
     The status is `ATTACH_OK` for a well-formed request, otherwise `ATTACH_REFUSED` or `ATTACH_VERSION`
     with an empty secret.
     """
-    ffi, library = _native()
+    ffi, library = native_parts()
     secret_hex = ffi.new(f"char[{SECRET_HEX_DIGITS + 1}]")
     status = int(library.jvgpu_agent_parse_request(ffi.from_buffer(request), len(request), secret_hex))
     return status, ffi.string(secret_hex).decode("ascii", "replace") if status == ATTACH_OK else ""
@@ -120,7 +120,7 @@ def build_reply(status: int, message: str = "", slot: Slot | None = None) -> byt
         message: For the tenant's eyes when refused; cut to what the reply holds.
         slot: The slot given out, with `ATTACH_OK`.
     """
-    ffi, library = _native()
+    ffi, library = native_parts()
     reply = bytearray(library.jvgpu_agent_reply_bytes())
     index, generation = (slot.index, slot.generation) if slot else (0, 0)
     text = message.encode("ascii", "replace")
@@ -140,7 +140,7 @@ class TenantPages:
         Raises:
             NativeLibraryError: The host kernel refuses (no memfd, no seals), or the library is missing.
         """
-        self._ffi, self._library = _native()
+        self._ffi, self._library = native_parts()
         self.device_count = device_count
         self._tenant = self._library.jvgpu_tenant_create(device_count)
         if self._tenant == self._ffi.NULL:
@@ -154,6 +154,10 @@ class TenantPages:
         if self._tenant == self._ffi.NULL:
             raise ValueError("these pages are closed")
         return self._tenant
+
+    def native(self) -> Any:
+        """Return the native object, for the governor; it stays this object's."""
+        return self._open()
 
     @property
     def control_fd(self) -> int:

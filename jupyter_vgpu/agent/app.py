@@ -38,6 +38,7 @@ class ServeOptions:
         simulate: Board to simulate, as `"2xa100-80"`; `None` = the NVIDIA driver's devices.
         hub_user: Host user that the hub runs as; `None` = the agent's own.
         on_bypass: What happens to a process of a slice that uses the device without the library.
+        govern: Whether GPU time is governed; otherwise the driver's own time-slicing is all there is.
     """
 
     runtime_dir: Path = SYSTEM_RUNTIME_DIR
@@ -45,6 +46,7 @@ class ServeOptions:
     simulate: str | None = None
     hub_user: str | None = None
     on_bypass: OnBypass = "report"
+    govern: bool = True
 
     @property
     def state_path(self) -> Path:
@@ -100,7 +102,7 @@ def serve(options: ServeOptions) -> None:
         simulated = stack.enter_context(simulated_board(options.simulate, runtime.path / "board.sim"))
         found = find_devices(simulated)
         rules = AuditRules(on_bypass=options.on_bypass)
-        agent = Agent(found.devices, runtime, state_path, found.simulated_state, found.nvml, rules)
+        agent = Agent(found.devices, runtime, state_path, found.simulated_state, found.nvml, rules, options.govern)
         asyncio.run(_serve(agent, hub_uid))
 
 

@@ -37,6 +37,7 @@ from jupyter_vgpu.errors import NoCapacityError, NotAuthorizedError, UnknownClai
 from jupyter_vgpu.model import Claim, ClaimRequest, Device, Edits, Grant
 from jupyter_vgpu.nvml import Nvml
 from jupyter_vgpu.placement import Room
+from jupyter_vgpu.steering import Steering
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +64,7 @@ class Agent:
         simulated_state: Path | None = None,
         nvml: Nvml | None = None,
         rules: AuditRules | None = None,
+        govern: bool = True,
     ) -> None:
         """Take up the claims of an earlier agent; nothing is served yet.
 
@@ -73,6 +75,7 @@ class Agent:
             simulated_state: State file of the simulated board; `None` on a real driver.
             nvml: The node's; `None` = nothing is audited and no overhead is known.
             rules: What the audit does.
+            govern: Whether GPU time is governed; otherwise the driver's own time-slicing is all there is.
 
         Raises:
             UnreadableStateError: The state file is not ours.
@@ -84,6 +87,7 @@ class Agent:
         self.book = ClaimBook(devices)
         self.node = Node(runtime.path, simulated_state)
         self._devices = {device.uuid: device for device in devices}
+        self.steering = Steering({device.uuid: number for number, device in enumerate(devices)}) if govern else None
         self._tenants: dict[str, Tenant] = {}
         self._lingering: dict[str, Tenant] = {}
         self._holders: dict[str, store.Holder] = {}
@@ -121,7 +125,7 @@ class Agent:
             if grant.uuid not in self._devices:
                 log.warning("claim %s of %s: its device %s is gone", claim.claim_id, claim.tenant, grant.uuid)
         self.book.adopt(claim)
-        self._tenants[claim.claim_id] = Tenant(claim, self._devices)
+        self._tenants[claim.claim_id] = Tenant(claim, self._devices, self.steering)
         if stored.holder is not None:
             self._holders[claim.claim_id] = stored.holder
         log.info("claim %s of %s: taken up again", claim.claim_id, claim.tenant)
@@ -157,9 +161,11 @@ class Agent:
             for tenant in [*self._tenants.values(), *self._lingering.values()]:
                 if self._state_path is None:
                     tenant.pages.release()
-                tenant.pages.close()
+                tenant.close()
             self._tenants.clear()
             self._lingering.clear()
+            if self.steering is not None:
+                self.steering.close()
         self.runtime.close()
 
     async def _beat(self) -> None:
@@ -237,7 +243,7 @@ class Agent:
         claim, backend = self.book.admit(request, claim_id, secret, time.time(), self._lingering_grants())
         try:
             edits = backend.prepare(claim, secret, self.node)
-            self._tenants[claim_id] = Tenant(claim, self._devices)
+            self._tenants[claim_id] = Tenant(claim, self._devices, self.steering)
             if holder is not None and (ticks := peers.started_ticks(holder)) is not None:
                 self._holders[claim_id] = store.Holder(holder, ticks)
             await self._save()
@@ -280,7 +286,7 @@ class Agent:
         )
         self.book.adopt(claim)
         try:
-            self._tenants[claim.claim_id] = Tenant(claim, self._devices)
+            self._tenants[claim.claim_id] = Tenant(claim, self._devices, self.steering)
             self._share_out(parent.claim_id)
             # Only now is nothing more given out there: what was, between the look and the new limit, is seen here.
             part_of(parent, body, taken, [whole.memory_bytes(index) for index in range(len(grants))])
@@ -339,7 +345,7 @@ class Agent:
         return released
 
     def _close(self, tenant: Tenant) -> None:
-        tenant.pages.close()
+        tenant.close()
         self.events.forget(tenant.claim.claim_id)
 
     def _hold(self, claim_id: str, holder: store.Holder | None) -> None:

@@ -11,6 +11,7 @@ from jupyter_vgpu.agent.overhead import Held, Overhead
 from jupyter_vgpu.backends import Enforcement
 from jupyter_vgpu.model import Claim, Device, Grant
 from jupyter_vgpu.pages import Reading, Slot, TenantPages
+from jupyter_vgpu.steering import Steered, Steering
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,13 @@ class Verification:
 class Tenant:
     """The pages of one claim and who is attached to them."""
 
-    def __init__(self, claim: Claim, devices: Mapping[str, Device]) -> None:
+    def __init__(self, claim: Claim, devices: Mapping[str, Device], steering: Steering | None = None) -> None:
         """Make the pages and write the limits.
 
         Args:
             claim: What was granted.
             devices: The node's devices by UUID. A granted device that is gone keeps its limits in the page.
+            steering: Who governs its GPU time from now on; `None` = nobody does.
 
         Raises:
             NativeLibraryError: No pages can be made.
@@ -55,6 +57,7 @@ class Tenant:
         self.processes: dict[int, Process] = {}
         self.verification: Verification | None = None
         self._devices = devices
+        self._steering = steering
         self._past = [Totals()] * len(claim.grants)
         self._history = History()
         self._contenders = [0] * len(claim.grants)
@@ -65,6 +68,8 @@ class Tenant:
         self.pages = TenantPages(len(claim.grants))
         for index, grant in enumerate(claim.grants):
             self.pages.set_device(index, grant.uuid, grant.memory_bytes, grant.share_ppm, grant.ceiling_ppm)
+            if steering is not None:
+                steering.add(self.pages, index, grant.uuid)
 
     def attach(self, pid: int, pidfd: int, now: float) -> Process | None:
         """Return the attached process, `None` when all slots are taken.
@@ -94,6 +99,16 @@ class Tenant:
                 overhead.keep(self.processes.keys() | self._strays[index])
                 self._publish_overhead(index)
         return process
+
+    def close(self) -> None:
+        """Let nobody govern it, and close its pages."""
+        if self._steering is not None:
+            self._steering.drop(self.pages)
+        self.pages.close()
+
+    def steered(self, index: int) -> Steered | None:
+        """Return what the governor knows of the device at `index`; `None` = it is not governed."""
+        return self._steering.read(self.pages, index) if self._steering is not None else None
 
     def total_bytes(self, index: int) -> int:
         """Return the memory of the device at `index`; what was granted of one that is gone."""

@@ -139,6 +139,13 @@ def _add_agent(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     agent.add_argument("--hub-user", metavar="USER", help="host user of the hub, who may open hub.sock beside root")
     agent.add_argument("--simulate", metavar="BOARD", help='serve a simulated board, as "a100-80" or "2xa100-80"')
     agent.add_argument(
+        "--time",
+        choices=("govern", "driver"),
+        default="govern",
+        help="who shares out GPU time: the governor, by the slices' shares and ceilings (default), or the NVIDIA "
+        "driver alone, in equal turns and without ceilings",
+    )
+    agent.add_argument(
         "--on-bypass",
         choices=("report", "kill"),
         default="report",

@@ -79,10 +79,13 @@ typedef struct jvgpu_trace_s {
   uint32_t kind;            // 0 gate closed, 1 gate opened, 2 window begun, 3 window over, 4 used, 5 under way
 } jvgpu_trace_t;
 
-// Start the thread; NULL and errno when that cannot be.
-jvgpu_steering_t *jvgpu_steering_start(void);
-// End it and open every gate. NULL is allowed.
+// Returns NULL when memory is short.
+jvgpu_steering_t *jvgpu_steering_make(void);
+// Govern, in the caller's thread, until jvgpu_steering_stop is called by another.
+void jvgpu_steering_run(jvgpu_steering_t *steering);
 void jvgpu_steering_stop(jvgpu_steering_t *steering);
+// Open every gate and forget. After jvgpu_steering_run has returned.
+void jvgpu_steering_free(jvgpu_steering_t *steering);
 // Steer the claim's device at `index`; `device` numbers the node's devices. Returns the runner's number > 0, or 0.
 uint32_t jvgpu_steering_add(jvgpu_steering_t *steering, jvgpu_tenant_t *tenant, uint32_t index, uint32_t device);
 // Steer none of the claim's devices any more and open its gates. Before the tenant is destroyed.

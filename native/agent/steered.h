@@ -1,0 +1,38 @@
+// Steered: one claim on one device, between its pages and the governor.
+// threads: the steering's lock is held.
+
+#ifndef JVGPU_STEERED_H
+#define JVGPU_STEERED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "governor.h"
+#include "records.h"
+#include "tenant.h"
+
+struct jvgpu_tenant_s;
+
+typedef struct jvgpu_steered_runner_s {
+  struct jvgpu_tenant_s *tenant;  // NULL = free
+  uint32_t               index;   // of the device in the claim
+  uint32_t               number;
+  bool                   was_open;
+  bool                   was_governed;
+  uint64_t               alive_ns;
+  uint64_t               closed_since_ns;  // 0 = its gate is open
+  uint64_t               closed_ns;
+  uint64_t               seen_busy_ns[JVGPU_MAX_SLOTS];
+  uint64_t               base_done_ns[JVGPU_MAX_SLOTS];  // as it stood when nobody kept it
+  uint32_t               generations[JVGPU_MAX_SLOTS];
+} jvgpu_steered_runner_t;
+
+// Take in what the claim's processes did since the last look, as untrusted figures.
+void jvgpu_steered_read(jvgpu_steered_runner_t *steered, jvgpu_runner_t *runner);
+// Write what the governor decided: gate, bound, a sign of life.
+void jvgpu_steered_write(jvgpu_steered_runner_t *steered, const jvgpu_runner_t *runner, jvgpu_records_t *records,
+                         uint64_t at_ns);
+// Nobody steers it any more: its gate is open, nothing is bounded.
+void jvgpu_steered_let_go(jvgpu_steered_runner_t *steered, jvgpu_records_t *records, uint64_t at_ns);
+
+#endif

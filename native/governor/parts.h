@@ -1,0 +1,48 @@
+// Parts: what the governor's files share (governor.h is its face).
+
+#ifndef JVGPU_GOVERNOR_PARTS_H
+#define JVGPU_GOVERNOR_PARTS_H
+
+#include "governor.h"
+
+#define MS UINT64_C(1000000)
+// Between two trials of one runner: twice as long each time that it does not fill its window.
+#define PATIENCE_NS (1000 * MS)
+// Who has wanted nothing for so long is no contender.
+#define ACTIVE_NS (1000 * MS)
+#define USE_NS (100.0 * MS)
+#define IS_PRESSED 0.9
+
+static inline void smooth(double *figure, double seen, double part)
+{
+  *figure += (seen - *figure) * (part < 1.0 ? part : 1.0);
+}
+
+static inline bool is_active(const jvgpu_runner_t *runner, uint64_t now_ns)
+{
+  return runner->is_known && runner->active_ns != 0 && now_ns - runner->active_ns < ACTIVE_NS;
+}
+
+// Wants the GPU and may have it, as far as its ceiling goes, and gets somewhere when it may.
+static inline bool is_eligible(const jvgpu_runner_t *runner)
+{
+  return runner->wants && !runner->is_capped && !runner->is_stuck;
+}
+
+static inline bool is_pressed(const jvgpu_runner_t *runner)
+{
+  return is_eligible(runner) && runner->pressed > IS_PRESSED;
+}
+
+// Set every runner's `entitled`.
+void jvgpu_entitle(jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns);
+
+// Begin, end and hand over windows; note what interleaving gives while there are none.
+void jvgpu_windows_turn(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, double dt_ns,
+                        uint64_t now_ns);
+// Nobody holds a window, or is to get one.
+void jvgpu_windows_drop(jvgpu_governor_t *governor);
+// returns: whether a runner has to keep out of the window that another holds or is to get.
+bool jvgpu_windows_keep_out(const jvgpu_governor_t *governor, const jvgpu_runner_t *runner);
+
+#endif
