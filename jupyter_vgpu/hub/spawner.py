@@ -137,7 +137,9 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
 
     def _vgpu_others_allowed(self) -> bool:
         """Whether the wrapped spawner, or the admin, declares user options besides ours."""
-        reads_form = getattr(self.options_from_form, "__name__", "") != "_passthrough_options_from_form"
+        # JupyterHub's own reader takes anything. KubeSpawner's reads what its `profile_list` offers, which is a form.
+        readers_of_nothing = ("_passthrough_options_from_form", "_options_from_form")
+        reads_form = getattr(self.options_from_form, "__name__", "") not in readers_of_nothing
         return bool(self.options_form or self.apply_user_options or reads_form)
 
     # Start and end
