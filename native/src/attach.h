@@ -12,8 +12,8 @@
 // Never waits longer than five seconds.
 jvgpu_process_t *jvgpu_attach(void);
 
-// If the agent's heartbeat has stopped, look for a new agent and move what is held to its pages; at
-// most once a second. The limits last known go on holding meanwhile.
+// If the agent's heartbeat has stopped, look for a new agent and move what is held to its pages. The
+// limits last known go on holding meanwhile. Two seconds at most, and then not again for one.
 void jvgpu_attach_renew(jvgpu_process_t *self);
 
 #endif
