@@ -20,7 +20,7 @@
 // How long to wait for an agent that is there, and for one that was: after a crash it is back soon.
 #define FIRST_WAIT_SECONDS 5
 #define RENEWAL_WAIT_SECONDS 2
-#define COMING_BACK_NS UINT64_C(4000000000)
+#define COMING_BACK_NS UINT64_C(8000000000)
 
 static const char how_to_get_one[] =
     " Pick a GPU profile when starting your server, or run 'jupyter vgpu run -- COMMAND'.";
