@@ -75,7 +75,9 @@ def add_service(c: Config, settings: Mapping[str, Any], sections: Sequence[Confi
             "services": [NAME],
         }
     ]
-    if ADMIN_ROLE not in roles:
+    if ADMIN_ROLE in roles:
+        roles[ADMIN_ROLE].setdefault("scopes", [_ACCESS, ADMIN])
+    else:
         added.append(
             {
                 "name": ADMIN_ROLE,

@@ -109,6 +109,9 @@ if os.environ.get("HUB_TEST_OWN_FORM"):
 
     c.Spawner.apply_user_options = apply_user_options
 
+if "HUB_TEST_SERVICE" in os.environ:
+    c.JupyterHub.load_roles.append({"name": "jupyter-vgpu-admin", "users": ["quick-tutor"]})
+
 setup(
     c,
     agent=os.environ["HUB_TEST_AGENT"],
