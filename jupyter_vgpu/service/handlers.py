@@ -32,7 +32,7 @@ class OverviewPage(Page):
 
     async def get(self) -> None:
         """Show it."""
-        overview = (await self.lookout.look()).seen_by(self.viewer)
+        overview = (await self.lookout.look(0)).seen_by(self.viewer)
         events = [] if overview.troubles else await events_for(self, _EVENTS_SHOWN)
         xsrf = self.xsrf_token
         self.show(
@@ -71,7 +71,7 @@ class ClaimsApi(Api):
 
     async def get(self) -> None:
         """Answer with who holds what, of what one may see."""
-        overview = (await self.lookout.look()).seen_by(self.viewer)
+        overview = (await self.lookout.look(0)).seen_by(self.viewer)
         self.send(
             {
                 "at": overview.at,
@@ -173,7 +173,7 @@ async def visible(handler: KnownHandler, claim_id: str) -> Held:
     Raises:
         web.HTTPError: 404: there is none, or it is not for the one who asks; which of the two is not told.
     """
-    one = (await handler.lookout.look_anew()).seen_by(handler.viewer).find(claim_id)
+    one = (await handler.lookout.look(0)).seen_by(handler.viewer).find(claim_id)
     if one is None:
         raise web.HTTPError(404, "there is no such claim, or you may not see it")
     return one

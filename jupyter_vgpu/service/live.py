@@ -6,6 +6,7 @@ source: https://html.spec.whatwg.org/multipage/server-sent-events.html
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections import Counter
 
@@ -27,7 +28,10 @@ class Live(KnownHandler):
     """Streams while somebody looks; ends when they are logged out or lose the right to look."""
 
     sends_to_log_in = False
-    _is_open = True
+
+    def initialize(self) -> None:
+        """Begin with the browser there."""
+        self._left = asyncio.Event()
 
     async def get(self) -> None:
         """Stream until the browser leaves."""
@@ -48,7 +52,7 @@ class Live(KnownHandler):
         self.set_header("Content-Type", "text/event-stream")
         self.set_header("X-Accel-Buffering", "no")
         shown, quiet_ticks = "", 0
-        while self._is_open and (viewer := await self._still_known()) is not None:
+        while not self._left.is_set() and (viewer := await self._still_known()) is not None:
             overview = (await self.lookout.look()).seen_by(viewer)
             values = overview_values(overview, viewer)
             tables = self.render_string("tables.html", base=self.hub_auth.base_url, **values).decode()
@@ -60,8 +64,9 @@ class Live(KnownHandler):
                 quiet_ticks = 0
                 self.write(": still here\n\n")
                 await self.flush()
-            await asyncio.sleep(TICK_SECONDS)
-        if self._is_open:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._left.wait(), TICK_SECONDS)
+        if not self._left.is_set():
             self.write("event: end\ndata: \n\n")
 
     async def _still_known(self) -> Viewer | None:
@@ -75,7 +80,7 @@ class Live(KnownHandler):
 
     def on_connection_close(self) -> None:
         """Stop streaming."""
-        self._is_open = False
+        self._left.set()
 
     def write_error(self, status_code: int, **kwargs: object) -> None:
         """Say what is wrong in one line; a stream that has begun just ends."""

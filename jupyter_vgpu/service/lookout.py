@@ -50,19 +50,20 @@ class Lookout:
                 self._ledger = await asyncio.to_thread(self._open_ledger)
             return self._ledger
 
-    async def look(self) -> Overview:
-        """Return what there is, not older than a second or two."""
-        async with self._looking:
-            if time.monotonic() - self._looked_at > FRESH_SECONDS:
-                self._seen = await self._look()
-                self._looked_at = time.monotonic()
-            return self._seen
+    async def look(self, longest_ago_seconds: float = FRESH_SECONDS) -> Overview:
+        """Return what there is.
 
-    async def look_anew(self) -> Overview:
-        """Return what there is now: before something is done about it, and after."""
+        Args:
+            longest_ago_seconds: How long ago it may have been looked; 0 = a look that begins now, which those share
+                who ask for one meanwhile.
+        """
+        since = time.monotonic() - longest_ago_seconds
         async with self._looking:
-            self._looked_at = float("-inf")
-        return await self.look()
+            if self._looked_at < since:
+                began_at = time.monotonic()
+                self._seen = await self._look()
+                self._looked_at = began_at
+            return self._seen
 
     async def _look(self) -> Overview:
         troubles: list[str] = []

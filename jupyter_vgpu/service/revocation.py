@@ -90,7 +90,7 @@ class Revoker:
         )
         is_released, message = await self._release(one)
         server, server_message = await self._stop(one.user, one.server)
-        await self._lookout.look_anew()
+        await self._lookout.look(0)
         return Outcome(is_released, server, (message, server_message))
 
     async def _release(self, one: Held) -> tuple[bool, str]:

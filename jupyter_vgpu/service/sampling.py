@@ -97,7 +97,7 @@ class Sampler:
         if self._before is None:
             self._before = await self._lookout.in_ledger(lambda ledger: ledger.usage.last_readings)
         health = await asyncio.to_thread(self._lookout.client.health)
-        overview = await self._lookout.look_anew()
+        overview = await self._lookout.look(0)
         found = samples(
             {one.claim: one for one in overview.held if not one.hub},
             self._lookout.usages,

@@ -57,11 +57,16 @@ class ServedHub(harness.Hub):  # type: ignore[misc, name-defined]
         return str(entry.claim_id)
 
 
-def xsrf_of(page: httpx.Response) -> str:
-    """Return what a form of a page sends besides."""
-    found = re.search(r'name="_xsrf" value="([^"]+)"', page.text)
-    assert found, page.text
-    return found[1]
+@pytest.fixture
+def xsrf_of() -> Callable[[httpx.Response], str]:
+    """Return a function that reads from a page what its form sends besides."""
+
+    def xsrf_of(page: httpx.Response) -> str:
+        found = re.search(r'name="_xsrf" value="([^"]+)"', page.text)
+        assert found, page.text
+        return found[1]
+
+    return xsrf_of
 
 
 @pytest.fixture(scope="session")
@@ -99,7 +104,11 @@ def hub(agent: Any, hub_of_the_run: ServedHub) -> Iterator[ServedHub]:
         agent.start()
     hub_of_the_run.revive()
     hub_of_the_run.stop_all()
-    wait_until(lambda: not agent.claims(), "all claims are released")
+    harness.wait_until(lambda: not agent.claims(), "all claims are released")
 
 
-wait_until: Callable[..., Any] = harness.wait_until
+@pytest.fixture
+def wait_until() -> Callable[..., Any]:
+    """Return what returns the first true answer, within a minute."""
+    wait: Callable[..., Any] = harness.wait_until
+    return wait
