@@ -200,8 +200,8 @@ def check(
 
 
 def format_hours(hours: float) -> str:
-    """Return GPU-hours for people: `"4.5 GPU-hours"`."""
-    return f"{round(hours, 1):.10g} GPU-hours"
+    """Return GPU-hours for people: `"4.5 GPU-hours"`; small ones with two digits, `"0.0012 GPU-hours"`."""
+    return f"{round(hours, 1) if hours >= 1 else float(f'{hours:.2g}'):.10g} GPU-hours"
 
 
 def format_moment(moment: float, zone: tzinfo | None = None) -> str:

@@ -24,6 +24,10 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(HERE.parent))
+
+from bench.columns import measure  # noqa: E402
+from bench.machine import card  # noqa: E402
 
 # Added cost aimed at, ns, by case: issue 2 of the project.
 AIMS_NS = {
@@ -64,13 +68,6 @@ class Row:
     met: bool
 
 
-def measure(command: list[str], environment: Mapping[str, str]) -> dict[str, list[float]]:
-    """Return the columns of ns by name as the program prints them."""
-    done = subprocess.run(command, env=dict(environment), stdout=subprocess.PIPE, text=True, check=True)
-    rows = (line.split("\t") for line in done.stdout.splitlines())
-    return {name: [float(figure) for figure in figures] for name, *figures in rows}
-
-
 def rows_of(native: list[dict[str, float]], ours: list[dict[str, float]], aims: Mapping[str, float]) -> list[Row]:
     """Return one row for each kind of call that was measured."""
     rows = []
@@ -95,15 +92,6 @@ def rows_of(native: list[dict[str, float]], ours: list[dict[str, float]], aims: 
     return rows
 
 
-def card() -> tuple[str, str]:
-    """Return name and driver version of the first GPU."""
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    name, driver = (
-        subprocess.run(query, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0].split(", ")
-    )
-    return name, driver
-
-
 def main() -> int:
     """Measure, print, write; 0 whether or not the aims are met."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -117,7 +105,8 @@ def main() -> int:
 
     run = [sys.executable, "-m", "jupyter_vgpu.cli", "run", "--memory", options.memory]
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
-    device, driver = (f"simulated {options.simulate}", "simulated") if options.simulate else card()
+    real = None if options.simulate else card()
+    device, driver = (real.name, real.driver) if real else (f"simulated {options.simulate}", "simulated")
     run += ["--simulate", options.simulate] if options.simulate else []
     past: list[dict[str, float]] = []
     through: list[dict[str, float]] = []

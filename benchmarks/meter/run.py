@@ -17,102 +17,62 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from fractions import Fraction
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path[:0] = [str(ROOT), str(HERE)]
+sys.path[:0] = [str(ROOT), str(HERE.parent), str(HERE)]
 
 import cases  # noqa: E402
 import estimators  # noqa: E402
+from bench.agent import NodeAgent, running_agent  # noqa: E402
+from bench.machine import card, commit  # noqa: E402
+from bench.processes import Worker, WorkerError  # noqa: E402
 
-from jupyter_vgpu.client import GrantedClaim, HubClient  # noqa: E402
-from jupyter_vgpu.errors import AgentUnreachableError  # noqa: E402
-from jupyter_vgpu.model import ClaimRequest, Memory, Profile  # noqa: E402
-
-START_SECONDS = 60.0
 LEARN_SECONDS = 1.0
 SETTLE_SECONDS = 0.4
-
-
-@contextmanager
-def agent() -> Iterator[HubClient]:
-    """Run a node agent on this machine's GPU."""
-    with tempfile.TemporaryDirectory() as scratch:
-        runtime_dir = Path(scratch) / "agent"
-        environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
-        command = [sys.executable, "-m", "jupyter_vgpu.cli", "agent", "--runtime-dir", str(runtime_dir)]
-        process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
-        hub = HubClient(runtime_dir)
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                hub.health()
-                break
-            except AgentUnreachableError:
-                if process.poll() is not None or time.monotonic() > deadline:
-                    sys.exit("the agent does not start: see `jupyter vgpu doctor`")
-                time.sleep(0.05)
-        try:
-            yield hub
-        finally:
-            process.terminate()
-            process.wait(30)
+ANSWER_SECONDS = 180.0
 
 
 class Tenant:
     """One claim and the worker in it."""
 
-    def __init__(self, hub: HubClient, number: int, command: list[str]) -> None:
-        """Claim an eighth of the GPU and start the worker in it."""
-        profile = Profile(
-            name="eighth",
-            share_ppm=int(Fraction(1, 10) * 1_000_000),
-            ceiling_ppm=1_000_000,
-            memory=Memory(fraction=None, size_bytes=12 << 30),
-        )
-        request = ClaimRequest(tenant=f"t{number}", hub="meter", uid=os.getuid(), profile=profile, backend="intercept")
-        self.granted: GrantedClaim = hub.create_claim(request)
-        edits = self.granted.edits
-        environment = {**os.environ, **edits.env, "LD_PRELOAD": ":".join(edits.preload)}
-        self.process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-        )
+    def __init__(self, agent: NodeAgent, number: int, command: list[str], log: Path) -> None:
+        """Claim a tenth of the GPU and start the worker in it."""
+        self._agent = agent
+        self.granted = agent.claim(f"t{number}", Fraction(1, 10), memory_bytes=12 << 30)
+        environment = self.granted.edits.applied_to(dict(os.environ))
+        self.worker = Worker(f"tenant {number}", command, environment, log)
+        self.process = self.worker.process
 
     def tell(self, line: str) -> None:
         """Send one request."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
+        self.worker.tell(line)
 
     def hear(self) -> list[float]:
         """Return the figures of one answer."""
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"a worker ended with {self.process.wait()}")
-        return [float(word) for word in line.split() if word != "ready"]
+        return [float(word) for word in self.worker.hear(ANSWER_SECONDS).split() if word != "ready"]
 
-    def end(self, hub: HubClient) -> None:
+    def end(self) -> None:
         """End the worker and give the claim back."""
-        self.process.kill()
-        self.process.communicate()
-        hub.release_claim(self.granted.claim["claim"])
+        self.worker.end()
+        self._agent.release(self.granted)
 
 
-def measure(hub: HubClient, case: cases.Case, work_program: str, seconds: float) -> dict[str, object]:
+def measure(agent: NodeAgent, case: cases.Case, scratch: Path, seconds: float) -> dict[str, object]:
     """Return the row of one case."""
+    work_program = str(scratch / "work")
     workers = {"work": [work_program], "train": [sys.executable, str(HERE / "train_work.py")]}
     command = [*workers[case.command[0]], *case.command[1:]]
     neighbour = [work_program, "burn", "20"]
     with ExitStack() as cleanup:
         tenants = []
         for number in range(case.tenants + case.neighbours):
-            tenant = Tenant(hub, number, command if number < case.tenants else neighbour)
-            cleanup.callback(tenant.end, hub)
+            doing = command if number < case.tenants else neighbour
+            tenant = Tenant(agent, number, doing, scratch / f"{number}.log")
+            cleanup.callback(tenant.end)
             tenants.append(tenant)
         for tenant in tenants:
             tenant.hear()
@@ -126,7 +86,7 @@ def measure(hub: HubClient, case: cases.Case, work_program: str, seconds: float)
             tenant.hear()
         time.sleep(SETTLE_SECONDS)
 
-        running = [kind(hub, tenants, seconds) for kind in estimators.ALL]
+        running = [kind(agent.hub, tenants, seconds) for kind in estimators.ALL]
         for estimator in running:
             estimator.start()
         for tenant in tenants:
@@ -167,22 +127,6 @@ def measure(hub: HubClient, case: cases.Case, work_program: str, seconds: float)
     }
 
 
-def card() -> tuple[str, str]:
-    """Return name and driver version of the first GPU."""
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    name, driver = (
-        subprocess.run(query, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[0].split(", ")
-    )
-    return name, driver
-
-
-def _commit() -> str:
-    """Return the commit of this checkout, or "unknown" for a copy without its history."""
-    command = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
-
-
 def main() -> int:
     """Measure what is still missing, print and write each row as it comes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -195,17 +139,19 @@ def main() -> int:
     parser.add_argument(
         "--budget", type=float, default=540, help="seconds after which no further case is begun (default 540)"
     )
-    parser.add_argument("--commit", default=_commit(), help="what is measured, for the record")
+    parser.add_argument("--commit", default=commit(), help="what is measured, for the record")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     options = parser.parse_args()
 
     begun = time.monotonic()
-    name, driver = card()
+    device = card()
     date = time.strftime("%Y-%m-%d")
-    path = options.out / f"meter-{date}-{name.replace(' ', '-').lower()}.json"
+    path = options.out / f"meter-{date}-{device.file_name}.json"
     options.out.mkdir(parents=True, exist_ok=True)
     result = (
-        json.loads(path.read_text()) if path.exists() else {"date": date, "card": name, "driver": driver, "rows": []}
+        json.loads(path.read_text())
+        if path.exists()
+        else {"date": date, "card": device.name, "driver": device.driver, "rows": []}
     )
     done = {
         (row["case"], row["tenants"], row["neighbours"]) for row in result["rows"] if row["commit"] == options.commit
@@ -218,16 +164,17 @@ def main() -> int:
         and (options.tenants is None or case.tenants in options.tenants)
         and (case.name, case.tenants, case.neighbours) not in done
     ]
-    with tempfile.TemporaryDirectory() as scratch, agent() as hub:
-        program = str(Path(scratch) / "work")
-        subprocess.run(["nvcc", "-O2", "-std=c++17", "-o", program, HERE / "work.cu"], check=True)
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        subprocess.run(["nvcc", "-O2", "-std=c++17", "-o", scratch / "work", HERE / "work.cu"], check=True)
+        agent = stack.enter_context(running_agent(scratch, os.environ))
         for case in wanted:
             if time.monotonic() - begun > options.budget:
                 print("out of budget; run again to go on")
                 break
             try:
-                row = measure(hub, case, program, options.seconds)
-            except RuntimeError as error:
+                row = measure(agent, case, scratch, options.seconds)
+            except WorkerError as error:
                 print(f"{case.name}, {case.tenants} tenants: {error}")
                 continue
             result["rows"].append({**row, "commit": options.commit})

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 2.0
 MOST_PENDING_PER_USER = 512
+# Behind a request: native/src/exchange.c.
+RENEWAL = b"RENEWAL\0"
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,7 @@ class Answer:
         slot: With `ATTACH_OK`.
         fds: Control and usage page, with `ATTACH_OK`.
         undo: Called when the answer could not be delivered.
+        moved: Called once the process has said that what it held stands in its page, has gone, or has taken too long.
     """
 
     status: int
@@ -44,10 +47,12 @@ class Answer:
     slot: pages.Slot | None = None
     fds: tuple[int, ...] = ()
     undo: Callable[[], None] | None = None
+    moved: Callable[[], None] | None = None
 
 
-# Decides, given the peer, its pidfd (the decider's to close or keep) and the secret it showed.
-Decider = Callable[[peers.Peer, int, str], Answer]
+# Decides, given the peer, its pidfd (the decider's to close or keep), the secret it showed, and whether it says that it
+# has a slot, of this agent or an earlier one, and carries over what stands in it.
+Decider = Callable[[peers.Peer, int, str, bool], Answer]
 
 
 class OffenceLog:
@@ -83,6 +88,8 @@ class AttachServer:
         self._pending: dict[int, _Pending] = {}
         # Of each user the descriptors of its pending connections, oldest first.
         self._pending_of: dict[int, dict[int, None]] = {}
+        # Of each process that carries over what it held, the connection on which it will say that it has.
+        self._moving: dict[int, tuple[socket.socket, asyncio.TimerHandle, Callable[[], None]]] = {}
         self._request_bytes = pages.request_bytes()
         listener.setblocking(False)
         self._acceptor = Acceptor(loop, listener, self._welcome)
@@ -93,6 +100,8 @@ class AttachServer:
         self._listener.close()
         for fd in list(self._pending):
             self._drop(fd)
+        for pid in list(self._moving):
+            self._moved(pid)
 
     def _welcome(self, connection: socket.socket) -> None:
         connection.setblocking(False)
@@ -104,8 +113,8 @@ class AttachServer:
         # Most have sent their request by now and need no watching.
         request = self._read(connection)
         if request is not None:
-            with connection:
-                self._serve(connection, peer, request)
+            if not self._serve(connection, peer, request):
+                connection.close()
             return
         pending = self._pending_of.setdefault(peer.uid, {})
         if len(pending) >= MOST_PENDING_PER_USER:
@@ -120,60 +129,86 @@ class AttachServer:
         self._loop.add_reader(fd, self._readable, fd)
 
     def _drop(self, fd: int) -> None:
+        self._let_go(fd).close()
+
+    def _let_go(self, fd: int) -> socket.socket:
+        """Return a connection that is no longer waited for."""
         pending = self._pending.pop(fd)
         pending.deadline.cancel()
         self._loop.remove_reader(fd)
-        pending.connection.close()
         of_user = self._pending_of[pending.peer.uid]
         del of_user[fd]
         if not of_user:
             del self._pending_of[pending.peer.uid]
+        return pending.connection
 
     def _late(self, fd: int) -> None:
         self._offences.note(self._pending[fd].peer, f"connected and sent nothing for {PATIENCE_SECONDS:g} s")
         self._drop(fd)
 
     def _readable(self, fd: int) -> None:
-        pending = self._pending[fd]
-        request = self._read(pending.connection)
+        peer = self._pending[fd].peer
+        request = self._read(self._pending[fd].connection)
         if request is not None:
-            try:
-                self._serve(pending.connection, pending.peer, request)
-            finally:
-                self._drop(fd)
+            connection = self._let_go(fd)
+            if not self._serve(connection, peer, request):
+                connection.close()
 
     def _read(self, connection: socket.socket) -> bytes | None:
         """Return what the peer sent, `b""` when it left, `None` when it has sent nothing yet."""
         try:
             # One byte more than a request tells an oversized one from a right one. Descriptors that
             # came along are closed by the kernel, since there is no room for them.
-            return connection.recv(self._request_bytes + 1, socket.MSG_DONTWAIT)
+            return connection.recv(self._request_bytes + len(RENEWAL) + 1, socket.MSG_DONTWAIT)
         except (BlockingIOError, InterruptedError):
             return None
         except OSError:
             return b""
 
-    def _serve(self, connection: socket.socket, peer: peers.Peer, request: bytes) -> None:
-        if request:
-            self._answer(connection, peer, request)
-        else:
+    def _serve(self, connection: socket.socket, peer: peers.Peer, request: bytes) -> bool:
+        """Return whether the connection is kept: the peer has one more thing to say."""
+        if not request:
             self._offences.note(peer, "connected and left without a request")
-
-    def _answer(self, connection: socket.socket, peer: peers.Peer, request: bytes) -> None:
-        status, secret = pages.parse_request(request)
-        if status == pages.ATTACH_VERSION:
-            answer = Answer(
-                status, f"this jupyter-vgpu has another page layout than its node agent ({pages.LAYOUT}): update both"
-            )
-        elif status != pages.ATTACH_OK:
-            answer = Answer(status, "malformed request")
-        else:
-            answer = self._identified(connection, peer, secret)
+            return False
+        answer = self._answer(connection, peer, request)
         if answer.status != pages.ATTACH_OK:
             self._offences.note(peer, f"refused: {answer.message}")
-        self._send(connection, answer)
+        is_sent = self._send(connection, answer)
+        if answer.moved is None:
+            return False
+        if not is_sent:
+            answer.moved()
+            return False
+        self._await_move(connection, peer, answer.moved)
+        return True
 
-    def _identified(self, connection: socket.socket, peer: peers.Peer, secret: str) -> Answer:
+    def _await_move(self, connection: socket.socket, peer: peers.Peer, moved: Callable[[], None]) -> None:
+        if peer.pid in self._moving:
+            self._moved(peer.pid)
+        deadline = self._loop.call_later(PATIENCE_SECONDS, partial(self._moved, peer.pid))
+        self._moving[peer.pid] = (connection, deadline, moved)
+        self._loop.add_reader(connection.fileno(), self._moved, peer.pid)
+
+    def _moved(self, pid: int) -> None:
+        connection, deadline, moved = self._moving.pop(pid)
+        deadline.cancel()
+        self._loop.remove_reader(connection.fileno())
+        # The end of the connection tells the process that it is counted by its page from now on.
+        with connection:
+            moved()
+
+    def _answer(self, connection: socket.socket, peer: peers.Peer, request: bytes) -> Answer:
+        is_renewal = len(request) == self._request_bytes + len(RENEWAL) and request.endswith(RENEWAL)
+        status, secret = pages.parse_request(request[: self._request_bytes] if is_renewal else request)
+        if status == pages.ATTACH_VERSION:
+            return Answer(
+                status, f"this jupyter-vgpu has another page layout than its node agent ({pages.LAYOUT}): update both"
+            )
+        if status != pages.ATTACH_OK:
+            return Answer(status, "malformed request")
+        return self._identified(connection, peer, secret, is_renewal)
+
+    def _identified(self, connection: socket.socket, peer: peers.Peer, secret: str, is_renewal: bool) -> Answer:
         try:
             pidfd = peers.open_pidfd(connection, peer)
         except ProcessLookupError as error:
@@ -185,9 +220,10 @@ class AttachServer:
         if not peers.is_alive(pidfd) or not peers.is_connected(connection):
             os.close(pidfd)
             return Answer(pages.ATTACH_REFUSED, "the process is gone")
-        return self._decide(peer, pidfd, secret)
+        return self._decide(peer, pidfd, secret, is_renewal)
 
-    def _send(self, connection: socket.socket, answer: Answer) -> None:
+    def _send(self, connection: socket.socket, answer: Answer) -> bool:
+        """Return whether the answer is on its way."""
         reply = pages.build_reply(answer.status, answer.message, answer.slot)
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", answer.fds))] if answer.fds else []
         try:
@@ -196,3 +232,5 @@ class AttachServer:
             if answer.undo is not None:
                 with contextlib.suppress(Exception):
                     answer.undo()
+            return False
+        return True

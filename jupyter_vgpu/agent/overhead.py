@@ -42,6 +42,8 @@ class _Process:
         self._most: deque[float] = deque(maxlen=LOOKS)
         self._last: tuple[int, Held] | None = None
         self._absences = 0
+        # Attached, and its page does not say yet what it held before: all it has counts here.
+        self.is_moving = False
 
     def listed(self, used_bytes: int, held: Held) -> None:
         self._absences = 0
@@ -92,7 +94,7 @@ class Overhead:
             if pid not in used:
                 process.absent()
             elif (used_bytes := used[pid]) is not None:
-                if pid in strays:
+                if pid in strays or process.is_moving:
                     process.unattached(used_bytes)
                 else:
                     process.listed(used_bytes, held[pid])
@@ -105,6 +107,26 @@ class Overhead:
     def forget(self, pid: int) -> None:
         """Forget one process."""
         self._processes.pop(pid, None)
+
+    def begin_move(self, pid: int) -> bool:
+        """Go on charging a stray that has attached with all it has, and return whether it was one with anything."""
+        process = self._processes.get(pid)
+        if process is None or process.figure_bytes == 0:
+            return False
+        process.is_moving = True
+        return True
+
+    def is_moving(self, pid: int) -> bool:
+        """Return whether `begin_move` was said of it, and not yet `end_move`."""
+        process = self._processes.get(pid)
+        return process is not None and process.is_moving
+
+    def end_move(self, pid: int, held_bytes: int) -> None:
+        """Charge a process, from now on, with what it has beyond `held_bytes`, which stand in its page."""
+        process = self._processes.get(pid)
+        if process is not None and process.is_moving:
+            process.is_moving = False
+            process.figure_bytes = max(0, process.figure_bytes - held_bytes)
 
     def of(self, pid: int) -> int:
         """Return the overhead of one process, in bytes."""

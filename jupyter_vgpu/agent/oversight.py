@@ -116,6 +116,17 @@ class Oversight:
             now - self._seen_at.get(grant.uuid, float("-inf")) < _CURRENT_SECONDS for grant in tenant.claim.grants
         )
 
+    def has_seen(self, tenant: Tenant, since: float) -> bool:
+        """Return whether a look at all of a tenant's devices was asked for since then (monotonic) and is back.
+
+        A device that is gone is not looked at.
+        """
+        return all(
+            self._seen_at.get(grant.uuid, float("-inf")) >= since
+            for grant in tenant.claim.grants
+            if grant.uuid in self._uuids
+        )
+
     # What was seen
 
     def _seen(self, sight: Sight) -> None:

@@ -9,6 +9,7 @@ import os
 import secrets
 import socket
 import stat
+import time
 from pathlib import Path
 
 from jupyter_vgpu.agent.peers import peer_of
@@ -17,7 +18,7 @@ from jupyter_vgpu.errors import BadValueError, VGPUError
 # source: unix(7), sun_path has 108 bytes with its terminator
 _LONGEST_PATH_BYTES = 107
 _LONGEST_NAME_BYTES = len("/attach.sock")
-_BACKLOG = 4096
+BACKLOG = 4096
 
 
 class RuntimeDirError(VGPUError):
@@ -61,6 +62,8 @@ class RuntimeDir:
         except BaseException:
             os.close(self._fd)
             raise
+        # In monotonic seconds: any earlier agent here had ended by then.
+        self.taken_at = time.monotonic()
 
     def _check_owner(self) -> None:
         """Refuse a directory in which others could put sockets in place of ours."""
@@ -96,7 +99,13 @@ class RuntimeDir:
         return ""
 
     def listen(self, name: str, kind: socket.SocketKind, mode: int, owner: int | None = None) -> socket.socket:
-        """Return a listening socket `name`, in place of one that an earlier agent left.
+        """Return a listening socket `name`, in place of one that an earlier agent left; see `bind`."""
+        listener = self.bind(name, kind, mode, owner)
+        listener.listen(BACKLOG)
+        return listener
+
+    def bind(self, name: str, kind: socket.SocketKind, mode: int, owner: int | None = None) -> socket.socket:
+        """Return a socket `name`, in place of one that an earlier agent left. It refuses connections until it listens.
 
         Args:
             name: File name in the directory.
@@ -105,22 +114,25 @@ class RuntimeDir:
             owner: Host user to give it to; `None` = the agent's own.
         """
         path = self.path / name
-        path.unlink(missing_ok=True)
+        # No longer than the name, and renamed into place: nobody finds no socket where there was one.
+        made = self.path / f".{name[:-1]}"
+        made.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX, kind | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
         try:
             # Bound closed and then opened, so that nobody slips in between.
             old_umask = os.umask(0o777)
             try:
-                listener.bind(str(path))
+                listener.bind(str(made))
             finally:
                 os.umask(old_umask)
-            self._bound.append(path)
-            path.chmod(mode)
+            made.chmod(mode)
             if owner is not None:
-                os.chown(path, owner, -1)
-            listener.listen(_BACKLOG)
+                os.chown(made, owner, -1)
+            self._bound.append(path)
+            made.rename(path)
         except OSError as error:
             listener.close()
+            made.unlink(missing_ok=True)
             raise RuntimeDirError(f"socket {path}: {error.strerror}") from error
         return listener
 

@@ -27,7 +27,7 @@ from jupyter_vgpu.agent.contenders import Contenders, Place
 from jupyter_vgpu.agent.events import EventLog
 from jupyter_vgpu.agent.origin import Claimant
 from jupyter_vgpu.agent.oversight import AuditRules, Oversight
-from jupyter_vgpu.agent.runtime import RuntimeDir
+from jupyter_vgpu.agent.runtime import BACKLOG, RuntimeDir
 from jupyter_vgpu.agent.subslices import MOST_PARTS, SubsliceBody, part_of, remaining
 from jupyter_vgpu.agent.tenant import Tenant, Verification
 from jupyter_vgpu.agent.watch import DeathWatch, Looker
@@ -42,6 +42,12 @@ from jupyter_vgpu.steering import Steering
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 0.25
+# After this long without a heartbeat a process looks for another agent before it takes any more (native/src/attach.c).
+STALE_SECONDS = 2.0
+# For a process put aside between its look at the heartbeat and what it then took; and for what is in the driver.
+_MARGIN_SECONDS = 0.5
+_IN_DRIVER_SECONDS = 0.2
+_FIRST_LOOK_SECONDS = 1.5
 
 
 @dataclass(frozen=True)
@@ -101,6 +107,8 @@ class Agent:
         self._state_path = state_path
         self._saving = asyncio.Lock()
         self._heartbeat: asyncio.Task[None] | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._attach_server: AttachServer | None = None
         self._background: set[asyncio.Task[Claim | None]] = set()
         for stored in store.load(state_path) if state_path else ():
             self._adopt(stored)
@@ -140,11 +148,41 @@ class Agent:
         self._looker.start()
         if self.oversight is not None:
             self.oversight.start(loop)
-        listener = self.runtime.listen("attach.sock", socket.SOCK_SEQPACKET, 0o666)
-        self._attach_server = AttachServer(loop, listener, self._decide)
         self._heartbeat = loop.create_task(self._beat())
+        listener = self.runtime.bind("attach.sock", socket.SOCK_SEQPACKET, 0o666)
+        if self._tenants:
+            self._opening = loop.create_task(self._open_after_another(listener))
+        else:
+            self._open(listener)
         for claim_id, holder in list(self._holders.items()):
             self._hold(claim_id, holder)
+
+    def _open(self, listener: socket.socket) -> None:
+        """Let tenants' processes attach."""
+        listener.listen(BACKLOG)
+        self._attach_server = AttachServer(asyncio.get_running_loop(), listener, self._decide)
+
+    async def _open_after_another(self, listener: socket.socket) -> None:
+        """Let tenants' processes attach once nothing is granted any more that this agent would not know of.
+
+        Processes of an earlier agent's time grant themselves memory by its pages until they miss its heartbeat; from
+        then on they come here first. So nobody is given a page of this agent's before they do, and before what they
+        have is known and counted. Who comes meanwhile tries again, or waits in the socket's queue.
+        """
+        try:
+            await asyncio.sleep(max(0.0, self.runtime.taken_at + STALE_SECONDS + _MARGIN_SECONDS - time.monotonic()))
+            listener.listen(BACKLOG)
+            since = time.monotonic() + _IN_DRIVER_SECONDS
+            tenants = list(self._tenants.values())
+            while self.oversight is not None and not all(self.oversight.has_seen(each, since) for each in tenants):
+                if time.monotonic() - since > _FIRST_LOOK_SECONDS:
+                    log.warning("NVML does not say what processes have; those of before are counted once they attach")
+                    break
+                await asyncio.sleep(0.02)
+        except asyncio.CancelledError:
+            listener.close()
+            raise
+        self._open(listener)
 
     async def stop(self) -> None:
         """Stop serving. Claims that are kept on disk stay bound; the others are released."""
@@ -152,7 +190,12 @@ class Agent:
             self._heartbeat.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._heartbeat
-            self._attach_server.close()
+            if self._opening is not None:
+                self._opening.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await self._opening
+            if self._attach_server is not None:
+                self._attach_server.close()
             if self.oversight is not None:
                 self.oversight.stop()
             self._looker.stop()
@@ -409,24 +452,29 @@ class Agent:
             raise NotAuthorizedError(f"this slice belongs to uid {claim.uid}, and you are uid {uid}")
         return self._tenants[claim.claim_id]
 
-    def _decide(self, peer: peers.Peer, pidfd: int, secret: str) -> Answer:
+    def _decide(self, peer: peers.Peer, pidfd: int, secret: str, is_renewal: bool) -> Answer:
         try:
             tenant = self.tenant_of(secret, peer.uid)
         except (UnknownClaimError, NotAuthorizedError) as error:
             os.close(pidfd)
             return Answer(pages.ATTACH_REFUSED, str(error))
+        fds = (tenant.pages.control_fd, tenant.pages.usage_fd)
+        known = tenant.processes.get(peer.pid)
+        if is_renewal and known is not None and peers.is_alive(known.pidfd):
+            # This agent was only slow. What the process holds stands in its slot.
+            os.close(pidfd)
+            return Answer(pages.ATTACH_OK, slot=known.slot, fds=fds)
         # The same process before exec: what it held went with its old image.
         self._detach(tenant, peer.pid)
-        process = tenant.attach(peer.pid, pidfd, time.time())
+        process = tenant.attach(peer.pid, pidfd, time.time(), is_renewal)
         if process is None:
             os.close(pidfd)
             return Answer(pages.ATTACH_FULL, f"this slice has {pages.max_slots()} processes, the most it may have")
         ended = partial(self._detach, tenant, peer.pid)
         self._deaths.watch(pidfd, ended)
         self._looker.note(tenant.claim, list(tenant.processes))
-        return Answer(
-            pages.ATTACH_OK, slot=process.slot, fds=(tenant.pages.control_fd, tenant.pages.usage_fd), undo=ended
-        )
+        moved = partial(tenant.moved, peer.pid) if tenant.is_moving(peer.pid) else None
+        return Answer(pages.ATTACH_OK, slot=process.slot, fds=fds, undo=ended, moved=moved)
 
     def _detach(self, tenant: Tenant, pid: int) -> None:
         process = tenant.detach(pid)

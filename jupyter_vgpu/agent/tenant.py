@@ -71,10 +71,17 @@ class Tenant:
             if steering is not None:
                 steering.add(self.pages, index, grant.uuid)
 
-    def attach(self, pid: int, pidfd: int, now: float) -> Process | None:
+    def attach(self, pid: int, pidfd: int, now: float, is_renewal: bool = False) -> Process | None:
         """Return the attached process, `None` when all slots are taken.
 
         The caller has detached an earlier life of the same process (before exec).
+
+        Args:
+            pid: Of the host.
+            pidfd: Readable once it is dead.
+            now: Unix seconds.
+            is_renewal: Whether it held memory under an earlier agent, and carries that over into its page. What NVML
+                saw of it counts until `moved`, so that none of it is free in between.
         """
         slot = self.pages.take_slot(pid)
         if slot is None:
@@ -83,10 +90,23 @@ class Tenant:
         self.processes[pid] = process
         self.verification = None
         for index, overhead in enumerate(self._overheads):
-            # What it had as a stray stands in its page from now on.
-            overhead.forget(pid)
+            if not (is_renewal and overhead.begin_move(pid)):
+                overhead.forget(pid)
             self._publish_overhead(index)
         return process
+
+    def is_moving(self, pid: int) -> bool:
+        """Return whether a process is still counted by what NVML saw of it before it attached."""
+        return any(overhead.is_moving(pid) for overhead in self._overheads)
+
+    def moved(self, pid: int) -> None:
+        """Count a process by its page from now on, and by what it has beyond that."""
+        process = self.processes.get(pid)
+        if process is None:
+            return
+        for index, overhead in enumerate(self._overheads):
+            overhead.end_move(pid, self.granted_bytes(process, index))
+            self._publish_overhead(index)
 
     def detach(self, pid: int) -> Process | None:
         """Return the process, forgotten and its slot cleared; what it did stays counted."""

@@ -13,9 +13,10 @@ from traitlets.utils.importstring import import_item
 
 from jupyter_vgpu.errors import BadValueError, VGPUError
 from jupyter_vgpu.hub.injectors import Injector, injector_for
-from jupyter_vgpu.hub.settings import VGPUHub
+from jupyter_vgpu.hub.settings import VGPUHub, ledger_beside
 from jupyter_vgpu.hub.spawner import VGPULocalProcessSpawner, VGPUSimpleLocalProcessSpawner, VGPUSpawnerMixin
 from jupyter_vgpu.hub.startup import arrange, give_up
+from jupyter_vgpu.hub.wiring import add_service
 
 _READY_MADE: dict[type, type[VGPUSpawnerMixin]] = {
     LocalProcessSpawner: VGPULocalProcessSpawner,
@@ -67,6 +68,7 @@ def setup(
     agent: str | None = None,
     ledger_url: str | None = None,
     injector: Injector | None = None,
+    service: bool = True,
 ) -> None:
     """Give the users of this hub slices of a GPU, on the spawner that `c` names; say what was done on stderr.
 
@@ -79,6 +81,8 @@ def setup(
         agent: Runtime directory of the agent, see `VGPUHub.agent`; `None` = what `c` says, else the system's.
         ledger_url: See `VGPUHub.ledger_url`; `None` = what `c` says, else a file beside the hub's database.
         injector: See `with_vgpu`.
+        service: Whether to add the service `/services/vgpu/`, where users see what they hold and administrators who
+            holds what, with the scopes and roles for it; see `wiring`.
     """
     for name, value in (("profiles", profiles), ("agent", agent), ("ledger_url", ledger_url)):
         if value is not None:
@@ -88,14 +92,32 @@ def setup(
         c.VGPUHub.agent = settings.agent  # also the trace by which the hub's start knows that this was called
         given = _given_spawner(c)
         c.JupyterHub.spawner_class = with_vgpu(given, injector)
+        added = _add_service(c, settings, given) if service else []
     except VGPUError as error:
         give_up(error)
     names = ", ".join(profile.name + (" (default)" if profile.is_default else "") for profile in settings.offered)
     kept = sorted({hook for section in _sections(c, given) for hook in _HOOKS if hook in section})
     _say(f"{given.__name__} now starts servers in slices of a GPU ({c.JupyterHub.spawner_class.__name__})")
     _say(f"profiles: {names}; agent: {settings.agent}")
+    for sentence in added:
+        _say(sentence)
     if kept:
         _say(f"kept as configured, and still run: {', '.join(kept)}")
+
+
+def _add_service(c: Config, settings: VGPUHub, spawner_class: type) -> list[str]:
+    """Add the service, and say so; hub and service are to open the same ledger."""
+    if "ledger_url" not in c.VGPUHub:
+        c.VGPUHub.ledger_url = ledger_beside(_hub_db_url(c))
+    told = {"agent": settings.agent, "ledger_url": c.VGPUHub.ledger_url, "hub_name": settings.hub_name}
+    return add_service(c, told, _sections(c, spawner_class))
+
+
+def _hub_db_url(c: Config) -> str:
+    """Return where the hub keeps its own database: as the command line says, else `c`, else JupyterHub's default."""
+    command_line = JupyterHub.instance().cli_config if JupyterHub.initialized() else Config()
+    default = JupyterHub.class_traits()["db_url"].default_value
+    return str(command_line.JupyterHub.get("db_url", c.JupyterHub.get("db_url", default)))
 
 
 def _given_spawner(c: Config) -> type:

@@ -167,10 +167,7 @@ class ClaimDesk(LoggingConfigurable):
             wish = wish_of(asked, profile)
             for use, holdings in self._uses(key[0], groups, now):
                 check(wish, use.whose, use.quota, holdings, now)
-        entry_id = self._ledger.open_entry(*key, tenant, profile.name, self._node, groups, asked)
-        if over_quota:
-            self._ledger.note(entry_id, "over-quota", "an administrator lifted the quotas for this start")
-        return entry_id
+        return self._ledger.open_entry(*key, tenant, profile.name, self._node, groups, asked)
 
     def _uses(self, user: str, groups: Sequence[str], now: float) -> list[tuple[Use, list[Holding]]]:
         """Return the quotas that count for a user, each with what it is used up by; runs in the ledger's thread."""
@@ -340,6 +337,24 @@ class ClaimDesk(LoggingConfigurable):
 
     async def _ask_agent(self, work: Callable[..., _Result], *args: Any) -> _Result:
         return await asyncio.get_running_loop().run_in_executor(self._agent_threads, work, *args)
+
+    async def remember(self, key: ServerKey, kind: str, detail: str, by: str = "", claim_id: str = "") -> None:
+        """Keep an event for the audit; where that cannot be done, the log has it.
+
+        Args:
+            key: The server.
+            kind: What happened, in a word.
+            detail: The same for people.
+            by: Who did it, if not the server's own user.
+            claim_id: The claim that it happened to; empty = none.
+        """
+        try:
+            if claim_id:
+                await self._in_ledger(self._ledger.note_claim, claim_id, kind, detail, by)
+            else:
+                await self._in_ledger(self._ledger.audit.note, kind, *key, detail, by)
+        except VGPUError as error:
+            self.log.error("%s of %s is not written down (%s): %s", kind, tenant_name(*key), error, detail)
 
     async def in_ledger(self, work: Callable[..., _Result], *args: Any) -> _Result:
         """Return what a method of the ledger does, in the ledger's thread.

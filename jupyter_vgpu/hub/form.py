@@ -52,7 +52,7 @@ def options_form(
         f' data-live="{escape(live_url)}"><legend>GPU</legend>'
         f'<p id="jupyter-vgpu-state" class="{"text-muted" if devices is not None else "alert alert-warning"}">'
         f"{escape(state(devices, trouble))}</p>{_quotas(uses)}{rows}"
-        '<p id="jupyter-vgpu-news" role="status" class="form-text"></p>'
+        '<p id="jupyter-vgpu-news" role="status" class="visually-hidden"></p>'
         f"</fieldset>{script}"
     )
 
@@ -102,7 +102,7 @@ def _left(use: Use) -> str:
         parts.append(f"{format_bytes(use.memory_bytes)} of {format_bytes(quota.memory_bytes)} GPU memory")
     if quota.gpu_hours is not None:
         days = round(quota.window_seconds / 86_400, 2)
-        parts.append(f"{use.gpu_hours:.1f} of {format_hours(quota.gpu_hours)} in the last {days:.10g} days")
+        parts.append(f"{format_hours(use.gpu_hours).split()[0]} of {format_hours(quota.gpu_hours)} in the last {days:.10g} days")
         left = f" {format_hours(max(0.0, quota.gpu_hours - use.gpu_hours))} left."
     if quota.priority is not None:
         parts.append(f"priority up to {PRIORITIES[quota.priority]!r}")

@@ -1,7 +1,7 @@
 """Where servers wait for a slice when none is free.
 
 Everyone comes this way while there is a queue, so that no newcomer takes what another waits for. Places are kept in the
-ledger: who asks again after a restart of the hub has not lost theirs.
+ledger: a restart of the hub loses none, see `resuming`.
 """
 
 from __future__ import annotations
@@ -15,20 +15,23 @@ from typing import Any
 
 from traitlets.config import LoggingConfigurable
 
-from jupyter_vgpu.client import GrantedClaim
-from jupyter_vgpu.errors import NoCapacityError, VGPUError
-from jupyter_vgpu.hub.availability import offers
+from jupyter_vgpu.client import DeviceInfo, GrantedClaim
+from jupyter_vgpu.errors import AgentUnreachableError, NoCapacityError, VGPUError
+from jupyter_vgpu.hub.availability import offers, room_of
 from jupyter_vgpu.hub.desk import ClaimDesk
 from jupyter_vgpu.hub.holdings import holding_of
-from jupyter_vgpu.hub.line import Waiting, estimated_seconds, group_of, in_order, next_in
+from jupyter_vgpu.hub.keeping import kept_for, leaves
+from jupyter_vgpu.hub.line import Line, Waiting, estimated_seconds, group_of, next_in
 from jupyter_vgpu.hub.reconciliation import ServerKey, tenant_name
-from jupyter_vgpu.ledger import Place
+from jupyter_vgpu.ledger import LedgerError, Place
 from jupyter_vgpu.model import PRIORITIES, Profile
 
 # How often it is looked whether something came free that this hub did not give back: `jupyter vgpu run`'s, say.
 _LOOK_SECONDS = 2.0
-# How long a place is kept for whoever has not asked again after a restart of the hub.
-_KEPT_SECONDS = 600.0
+# How long a place is kept for whoever could not be let in again after a restart of the hub, and has not asked.
+KEPT_SECONDS = 600.0
+
+_Wish = tuple[Profile, str]  # what is asked for, and the isolation group of who asks
 
 
 class CancelledWaitError(VGPUError):
@@ -47,6 +50,14 @@ class Position:
     seconds: float | None
 
 
+@dataclass(frozen=True)
+class Turn:
+    """What came of waiting: a claim, and for how many seconds it could not be had."""
+
+    granted: GrantedClaim
+    waited_seconds: float = 0.0
+
+
 @dataclass
 class _Wait:
     waiting: Waiting
@@ -55,7 +66,9 @@ class _Wait:
     profile: Profile
     groups: Sequence[str]
     over_quota: bool
-    granted: asyncio.Future[GrantedClaim]
+    wish: _Wish
+    granted: asyncio.Future[Turn]
+    passed_over_at: float | None = None  # when it was first seen not to fit
 
 
 class WaitingRoom(LoggingConfigurable):
@@ -84,15 +97,21 @@ class WaitingRoom(LoggingConfigurable):
         self.timeout_seconds = timeout_seconds
         self._desk = desk
         self._length = length
-        self._patience_seconds = patience_seconds
+        # Who would wait longer than they may is served by nobody's losing patience.
+        self._patience_seconds = min(patience_seconds, timeout_seconds / 2)
         self._weights = dict(weights or {})
         self._waits: dict[ServerKey, _Wait] = {}
+        self._line = Line(weights=self._weights)
+        self._places: dict[ServerKey, int] | None = None  # as `_line` gives them; `None` = it has changed since
         self._held: dict[str, float] = {}
+        self._earlier: dict[ServerKey, Place] = {}
+        self._door = asyncio.Event()  # nobody is served while it is closed
+        self._door.set()
         self._server: asyncio.Task[None] | None = None
 
     async def claim(
         self, key: ServerKey, uid: int, profile: Profile, groups: Sequence[str] = (), over_quota: bool = False
-    ) -> GrantedClaim:
+    ) -> Turn:
         """Return a new claim for a server, when its turn has come; arguments as for `ClaimDesk.take`.
 
         Raises:
@@ -101,17 +120,24 @@ class WaitingRoom(LoggingConfigurable):
             VGPUError: What else the agent, the ledger or the quotas refused.
         """
         if not self.timeout_seconds:
-            return await self._desk.take(key, uid, profile, groups, over_quota)
+            return Turn(await self._desk.take(key, uid, profile, groups, over_quota))
         # What a start that the hub's end broke off has left behind must not be waited for, nor counted.
         await self._desk.give_back(key, "", "superseded by a new start")
-        await self._refuse_at_once(key, profile, groups, over_quota)
+        devices = await self._desk.devices()
+        if self._can_be_had_at_once(key, profile, groups, devices):
+            with contextlib.suppress(NoCapacityError):  # somebody was faster
+                granted = await self._desk.take(key, uid, profile, groups, over_quota, devices)
+                await self._leave_earlier(key)
+                return Turn(granted)
+        await self._refuse_at_once(key, profile, groups, over_quota, devices)
         place = await self._desk.in_ledger(self._desk.ledger.queue_up, *key, profile.name)
+        self._earlier.pop(key, None)
         wait = self._seat(key, place, uid, profile, groups, over_quota)
         outcome = ""
         try:
-            granted = await asyncio.wait_for(asyncio.shield(wait.granted), self.timeout_seconds)
+            turn = await asyncio.wait_for(asyncio.shield(wait.granted), self.timeout_seconds)
             outcome = "granted"
-            return granted
+            return turn
         except asyncio.TimeoutError:
             outcome = "timed out"
             where = self.position(key)
@@ -126,11 +152,27 @@ class WaitingRoom(LoggingConfigurable):
         finally:
             await self._leave(key, wait, outcome)
 
-    async def _refuse_at_once(self, key: ServerKey, profile: Profile, groups: Sequence[str], over_quota: bool) -> None:
-        devices = await self._desk.devices()
-        (offer,) = offers([profile], devices)
+    def _can_be_had_at_once(
+        self, key: ServerKey, profile: Profile, groups: Sequence[str], devices: Sequence[DeviceInfo]
+    ) -> bool:
+        """Return whether nobody waits and it fits; refuse what would not fit if all were free.
+
+        Raises:
+            NoCapacityError: It would not.
+        """
+        (offer,) = offers([profile], devices, self._desk.isolation(key[0], groups))
         if not offer.total:
             raise NoCapacityError(f"{profile.name!r} does not fit, however long you wait: {offer.obstacle}")
+        return offer.can_be_had and not self._line and self._door.is_set()
+
+    async def _refuse_at_once(
+        self,
+        key: ServerKey,
+        profile: Profile,
+        groups: Sequence[str],
+        over_quota: bool,
+        devices: Sequence[DeviceInfo],
+    ) -> None:
         if not over_quota:
             await self._desk.check_quota(key, profile, groups, devices)
         if key not in self._waits and len(self._waits) >= self._length:
@@ -142,15 +184,22 @@ class WaitingRoom(LoggingConfigurable):
     def _seat(
         self, key: ServerKey, place: Place, uid: int, profile: Profile, groups: Sequence[str], over_quota: bool
     ) -> _Wait:
+        loop = asyncio.get_running_loop()
+        # From here on by a clock that nobody sets; what was waited before a restart counts, within reason.
+        before = min(max(0.0, time.time() - place.arrived_at.timestamp()), self.timeout_seconds)
         waiting = Waiting(
             key=key,
             group=group_of(groups, self._weights),
             share=max(profile.share_ppm, 1) / 1e6 * profile.devices,
             priority=PRIORITIES.index(profile.priority),
-            arrived_at=place.arrived_at.timestamp(),
+            arrived_at=loop.time() - before,
+            number=place.place_id,
         )
-        granted: asyncio.Future[GrantedClaim] = asyncio.get_running_loop().create_future()
-        wait = self._waits[key] = _Wait(waiting, place, uid, profile, groups, over_quota, granted)
+        granted: asyncio.Future[Turn] = loop.create_future()
+        wish = profile, self._desk.isolation(key[0], groups)
+        wait = self._waits[key] = _Wait(waiting, place, uid, profile, groups, over_quota, wish, granted)
+        self._line.add(waiting)
+        self._places = None
         self._desk.freed.set()
         if self._server is None or self._server.done():
             self._server = asyncio.ensure_future(self._serve())
@@ -160,61 +209,106 @@ class WaitingRoom(LoggingConfigurable):
         """Take a server off the line; a place whose wait was broken off by the hub's own end is kept."""
         if self._waits.get(key) is wait:
             del self._waits[key]
+            self._take_off_line(key)
         if outcome != "granted":
             if wait.granted.done() and not wait.granted.cancelled() and wait.granted.exception() is None:
-                await self._desk.give_back(key, wait.granted.result().claim["claim"], "it came when nobody waited")
+                await self._desk.give_back(
+                    key, wait.granted.result().granted.claim["claim"], "it came when nobody waited"
+                )
             wait.granted.cancel()
         if outcome:
-            try:
-                await self._desk.in_ledger(self._desk.ledger.leave_queue, wait.place.place_id, outcome)
-            except VGPUError as error:
-                self.log.error("that %s waits no more is not written down: %s", tenant_name(*key), error)
+            await self._write_end(key, wait.place, outcome)
+
+    def _take_off_line(self, key: ServerKey) -> None:
+        self._line.remove(key)
+        self._places = None
+
+    async def _leave_earlier(self, key: ServerKey) -> None:
+        """Give up the place that a server had when the hub stopped, if it had one: it does not need it any more."""
+        place = self._earlier.pop(key, None)
+        if place is not None:
+            await self._write_end(key, place, "granted")
+
+    async def _write_end(self, key: ServerKey, place: Place, outcome: str) -> None:
+        try:
+            await self._desk.in_ledger(self._desk.ledger.leave_queue, place.place_id, outcome)
+        except VGPUError as error:
+            self.log.error("that %s waits no more is not written down: %s", tenant_name(*key), error)
 
     async def _serve(self) -> None:
         """Give out what is free, in order, until nobody waits."""
-        while self._waits:
+        while self._line:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._desk.freed.wait(), _LOOK_SECONDS)
+            await self._door.wait()
             self._desk.freed.clear()
             try:
-                while await self._serve_one():
+                refused: set[_Wish] = set()
+                while await self._serve_one(refused):
                     pass
             except VGPUError as error:
                 self.log.warning("nobody who waits can be served now: %s", error)
             except Exception:
                 self.log.exception("serving those who wait failed; trying again")
 
-    async def _serve_one(self) -> bool:
-        """Serve who is next, if somebody is; return whether to look again."""
+    async def _serve_one(self, refused: set[_Wish]) -> bool:
+        """Serve who is next, if somebody is; return whether to look again.
+
+        Args:
+            refused: What the agent has refused since the last pause, though it looked as if it would fit; added to.
+        """
+        looked_at = asyncio.get_running_loop().time()
         devices = await self._desk.devices()
         self._held = await self._held_by_groups()
-        free = {
-            profile.name: offers([profile], devices)[0].can_be_had
-            for profile in {wait.profile.name: wait.profile for wait in self._waits.values()}.values()
-        }
-        order = [one for one in self._order() if not self._waits[one.key].granted.done()]
-        chosen = next_in(
-            order, lambda one: free[self._waits[one.key].profile.name], time.time(), self._patience_seconds
-        )
+        self._places = None
+        wishes = {wait.wish for wait in self._waits.values() if not wait.granted.done()}
+        fitting = {wish for wish in wishes - refused if offers([wish[0]], devices, wish[1])[0].can_be_had}
+        chosen = self._next(devices, fitting, looked_at) if fitting else None
+        for wait in self._waits.values():
+            if wait.passed_over_at is None and (chosen is None or wait.wish not in fitting):
+                wait.passed_over_at = looked_at
         if chosen is None:
             return False
         wait = self._waits[chosen.key]
         try:
-            granted = await self._desk.take(chosen.key, wait.uid, wait.profile, wait.groups, wait.over_quota)
+            granted = await self._desk.take(chosen.key, wait.uid, wait.profile, wait.groups, wait.over_quota, devices)
         except NoCapacityError:
-            return False  # another hub was faster, or the agent knows better
+            refused.add(wait.wish)  # another hub was faster, or the agent knows better
+            return True
+        except (AgentUnreachableError, LedgerError):
+            raise  # no fault of who waits
         except VGPUError as error:
             if not wait.granted.done():
                 wait.granted.set_exception(error)
+                self._take_off_line(chosen.key)
             return True
         if wait.granted.done():
             await self._desk.give_back(chosen.key, granted.claim["claim"], "it came when nobody waited")
         else:
-            wait.granted.set_result(granted)
+            waited = 0.0 if wait.passed_over_at is None else looked_at - wait.passed_over_at
+            wait.granted.set_result(Turn(granted, waited))
+            self._take_off_line(chosen.key)
         return True
 
-    def _order(self) -> list[Waiting]:
-        return in_order((wait.waiting for wait in self._waits.values()), self._held, self._weights)
+    def _next(self, devices: Sequence[DeviceInfo], fitting: set[_Wish], now: float) -> Waiting | None:
+        """Return who is next, of whose wishes some are `fitting`."""
+        rooms = [room_of(device) for device in devices]
+        known: dict[tuple[_Wish, _Wish], bool] = {}
+
+        def leaves_room(one: Waiting, first: Waiting) -> bool:
+            wish, waited_for = self._waits[one.key].wish, self._waits[first.key].wish
+            if (wish, waited_for) not in known:
+                kept = kept_for(waited_for[0], rooms, waited_for[1])
+                known[wish, waited_for] = leaves(wish[0], rooms, kept, wish[1], self._desk.is_spread)
+            return known[wish, waited_for]
+
+        return next_in(
+            self._line.in_order(self._held),
+            lambda one: self._waits[one.key].wish in fitting,
+            now,
+            self._patience_seconds,
+            leaves_room,
+        )
 
     async def _held_by_groups(self) -> dict[str, float]:
         """Return what each group that has a weight holds now, and `""` the others together, in devices."""
@@ -226,11 +320,12 @@ class WaitingRoom(LoggingConfigurable):
 
     def position(self, key: ServerKey) -> Position | None:
         """Return where a server stands; `None` when it does not wait."""
-        order = [one.key for one in self._order()]
-        if key not in order:
+        if self._places is None:
+            self._places = {one.key: place for place, one in enumerate(self._line.in_order(self._held), 1)}
+        place = self._places.get(key)
+        if place is None:
             return None
-        place = order.index(key) + 1
-        return Position(place, len(order), estimated_seconds(place, list(self._desk.ends), time.time()))
+        return Position(place, len(self._places), estimated_seconds(place, list(self._desk.ends), time.time()))
 
     def cancel(self, key: ServerKey, by: str) -> bool:
         """End a server's wait; return whether it waited.
@@ -243,18 +338,40 @@ class WaitingRoom(LoggingConfigurable):
         if wait is None or wait.granted.done():
             return False
         wait.granted.set_exception(CancelledWaitError(f"the wait for {wait.profile.name!r} was cancelled by {by}"))
+        self._take_off_line(key)
         self.log.info("%s waits no more: cancelled by %s", tenant_name(*key), by)
         return True
 
-    async def forget_the_lost(self) -> None:
-        """After a while, give up the places of those who have not asked again since the hub started."""
-        await asyncio.sleep(_KEPT_SECONDS)
-        try:
-            for place in await self._desk.in_ledger(self._desk.ledger.places):
-                if (place.user, place.server) not in self._waits:
-                    await self._desk.in_ledger(self._desk.ledger.leave_queue, place.place_id, "did not come back")
-        except VGPUError as error:
-            self.log.warning("places in the queue cannot be tidied now: %s", error)
+    # After a restart of the hub
+
+    def close_door(self) -> None:
+        """Let nobody be served, until those who waited when the hub stopped stand in line again."""
+        self._door.clear()
+
+    def open_door(self) -> None:
+        """Serve whoever waits."""
+        self._door.set()
+
+    async def recall(self) -> list[Place]:
+        """Return who waited when the hub stopped and has not asked again, in order of arrival.
+
+        Raises:
+            LedgerError: The ledger does not answer.
+        """
+        places = await self._desk.in_ledger(self._desk.ledger.places)
+        self._earlier = {(place.user, place.server): place for place in places}
+        for key in self._waits:
+            self._earlier.pop(key, None)
+        return list(self._earlier.values())
+
+    def is_lost(self, place: Place) -> bool:
+        """Return whether nobody stands in a place of `recall`, and nobody has left it."""
+        return self._earlier.get((place.user, place.server)) == place
+
+    async def forget(self, place: Place, because: str) -> None:
+        """Give up a place of `recall` that nobody came back to."""
+        if self._earlier.pop((place.user, place.server), None) is not None:
+            await self._write_end((place.user, place.server), place, because)
 
 
 def sentence(position: Position) -> str:

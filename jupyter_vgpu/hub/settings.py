@@ -184,7 +184,7 @@ class VGPUHub(SingletonConfigurable):
 
     @default("ledger_url")
     def _default_ledger_url(self) -> str:
-        return f"sqlite:///{_data_folder(getattr(self.parent, 'db_url', '')) / LEDGER_FILE}"
+        return ledger_beside(getattr(self.parent, "db_url", ""))
 
     @classmethod
     def read(cls, config: Config) -> VGPUHub:
@@ -302,6 +302,11 @@ class VGPUHub(SingletonConfigurable):
             self.group_weights,
             parent=self,
         )
+
+
+def ledger_beside(hub_db_url: str) -> str:
+    """Return the default URL of the ledger of a hub whose own database is at `hub_db_url`."""
+    return f"sqlite:///{_data_folder(hub_db_url) / LEDGER_FILE}"
 
 
 def _data_folder(hub_db_url: str) -> Path:

@@ -20,6 +20,12 @@
     ])
   );
 
+  /** Have a text read aloud, and seen where it is more than what stands on the page anyway. */
+  function say(text, isSeen) {
+    news.textContent = text;
+    news.className = isSeen ? 'form-text' : 'visually-hidden';
+  }
+
   /** Choose the profile that the address names behind its `#`. */
   function takeFromAddress() {
     const wanted = new URLSearchParams(location.hash.slice(1)).get(KEY);
@@ -28,10 +34,10 @@
     }
     const row = rows.get(wanted);
     if (row === undefined) {
-      news.textContent = `The link names ${wanted}, which you are not offered.`;
+      say(`The link names ${wanted}, which you are not offered.`, true);
     } else if (row.button.disabled) {
       row.button.checked = false;
-      news.textContent = `The link names ${wanted}, which cannot be had now.`;
+      say(`The link names ${wanted}, which cannot be had now.`, true);
     } else {
       row.button.checked = true;
     }
@@ -42,7 +48,7 @@
     history.replaceState(null, '', `#${new URLSearchParams({ [KEY]: name })}`);
   }
 
-  /** Show what the hub says of one profile; return what is worth reading aloud, or nothing. */
+  /** Show what the hub says of one profile; return what has changed, or nothing. */
   function update({ name, note, can_be_chosen }) {
     const row = rows.get(name);
     if (row === undefined || row.isRefused || row.free.textContent === note) {
@@ -60,20 +66,23 @@
 
   function follow(url) {
     const source = new EventSource(url);
-    let isFirst = true;
+    let hasFailed = false;
     source.onmessage = message => {
       const event = JSON.parse(message.data);
       state.textContent = event.state;
       state.className = event.is_known ? 'text-muted' : 'alert alert-warning';
+      const hadChoice = fieldset.querySelector('input:checked') !== null;
       const changes = event.offers.map(update).filter(Boolean);
-      if (changes.length || !isFirst) {
-        news.textContent = changes.join(' ');
+      const lostChoice = hadChoice && fieldset.querySelector('input:checked') === null;
+      if (changes.length || hasFailed) {
+        say(changes.join(' '), lostChoice);
       }
-      isFirst = false;
+      hasFailed = false;
     };
     source.onerror = () => {
+      hasFailed = true;
       const time = new Date().toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
-      news.textContent = `The figures are of ${time}; newer ones do not come.`;
+      say(`The figures are of ${time}; newer ones do not come.`, true);
     };
     addEventListener('pagehide', () => source.close());
   }

@@ -59,6 +59,7 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
     _vgpu_how_it_ended = "the server ended by itself"
     _vgpu_is_claiming = False
     _vgpu_over_quota = False
+    _vgpu_lifted_by = ""
     _vgpu_is_starting = False
     _vgpu_is_stopping = False
     _vgpu_uncounted_in: dict[str, Any] | None = None
@@ -125,6 +126,8 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
             self.orm_spawner.user_options = dict(self.user_options)
         try:
             _, self._vgpu_over_quota = split_over_quota(given, is_admin)
+            who = getattr(getattr(self.handler, "current_user", None), "name", "an administrator")
+            self._vgpu_lifted_by = who if self._vgpu_over_quota else ""
         except VGPUError as error:
             raise self._vgpu_refusal(error) from error
 
@@ -137,7 +140,9 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
 
     def _vgpu_others_allowed(self) -> bool:
         """Whether the wrapped spawner, or the admin, declares user options besides ours."""
-        reads_form = getattr(self.options_from_form, "__name__", "") != "_passthrough_options_from_form"
+        # JupyterHub's own reader takes anything. KubeSpawner's reads what its `profile_list` offers, which is a form.
+        readers_of_nothing = ("_passthrough_options_from_form", "_options_from_form")
+        reads_form = getattr(self.options_from_form, "__name__", "") not in readers_of_nothing
         return bool(self.options_form or self.apply_user_options or reads_form)
 
     # Start and end
@@ -184,8 +189,13 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
             self.vgpu_claim_id = granted.claim["claim"]
             self.vgpu_injector.environment(granted.edits, {})  # refuse before anything is started
             self._vgpu_edits = granted.edits
+            if self._vgpu_lifted_by:
+                why, by = "the quotas did not count for this start", self._vgpu_lifted_by
+                await self._vgpu_settings().desk.remember(self._vgpu_key, "over-quota", why, by, self.vgpu_claim_id)
             return turn.waited_seconds
         except VGPUError as error:
+            why = f"{profile.name}: {error.reason}: {error}"
+            await self._vgpu_settings().desk.remember(self._vgpu_key, "refused", why)
             raise self._vgpu_refusal(error) from error
 
     async def _vgpu_go_without(self) -> float:

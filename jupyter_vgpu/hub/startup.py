@@ -20,6 +20,7 @@ from jupyter_vgpu.errors import BadValueError, VGPUError
 from jupyter_vgpu.hub import pages
 from jupyter_vgpu.hub.overdue import stop_overdue
 from jupyter_vgpu.hub.reconciliation import ServerKey
+from jupyter_vgpu.hub.resuming import resume_waits
 from jupyter_vgpu.hub.settings import VGPUHub
 
 STATE_KEY = "vgpu_claim_id"  # in a spawner's saved state
@@ -103,8 +104,8 @@ def _reconcile_for_ever(app: Any, settings: VGPUHub) -> None:
 
     periodic = PeriodicCallback(reconcile, settings.reconcile_interval_seconds * 1000)
     periodic.start()
-    tidying = asyncio.ensure_future(settings.room.forget_the_lost())
-    _running.extend((periodic, asyncio.ensure_future(reconcile_soon()), tidying))
+    waits = asyncio.ensure_future(resume_waits(app, settings))
+    _running.extend((periodic, asyncio.ensure_future(reconcile_soon()), waits))
 
 
 def servers_of(app: Any) -> dict[ServerKey, str | None]:

@@ -236,6 +236,13 @@ class Ledger:
         with self._session() as session:
             session.add(_event(_row(session, entry_id), kind, detail, by))
 
+    def note_claim(self, claim_id: str, kind: str, detail: str = "", by: str = "") -> None:
+        """Keep an event of a claim that the agent calls `claim_id`; nothing when the ledger does not know it."""
+        with self._session() as session:
+            row = session.scalar(select(ClaimRow).where(ClaimRow.claim_id == claim_id))
+            if row is not None:
+                session.add(_event(row, kind, detail, by))
+
     def open_entries(self, user: str | None = None, server: str = "") -> list[Entry]:
         """Return the claims that are held, oldest first: all of this hub's, or those of one server."""
         query = select(ClaimRow).where(ClaimRow.hub == self.hub_name, ClaimRow.state != "released")

@@ -26,6 +26,17 @@ class Wish:
     share: float | None
 
 
+def wished(memory: str, share: str, environment: Mapping[str, str]) -> tuple[str, str]:
+    """Return memory and share as they are wished for, not looked at yet; empty = nothing is.
+
+    Args:
+        memory: As set; empty = the environment's `JUPYTER_VGPU_KERNEL_MEMORY`.
+        share: Likewise; empty = `JUPYTER_VGPU_KERNEL_SHARE`.
+        environment: What the kernel spec and the server give the Jupyter kernel.
+    """
+    return memory or environment.get(MEMORY_VARIABLE, ""), share or environment.get(SHARE_VARIABLE, "")
+
+
 def parse_wish(memory: str, share: str, environment: Mapping[str, str], mine: SliceInfo) -> Wish | None:
     """Return what is wished for; `None` when nothing is, and the Jupyter kernel runs in the whole slice.
 
@@ -38,8 +49,7 @@ def parse_wish(memory: str, share: str, environment: Mapping[str, str], mine: Sl
     Raises:
         BadValueError: A value is not allowed, or there is a share without memory. A typo is never "the whole slice".
     """
-    memory = memory or environment.get(MEMORY_VARIABLE, "")
-    share = share or environment.get(SHARE_VARIABLE, "")
+    memory, share = wished(memory, share, environment)
     if not memory:
         if share:
             raise BadValueError("share", share, "it is for notebooks with a part of the memory: give `memory` too")

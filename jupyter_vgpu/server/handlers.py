@@ -1,7 +1,7 @@
 """The endpoints under `jupyter-vgpu/`.
 
-Answers are objects with `state`, `message`, `since_at` and what was asked
-for; `state` says which of the two to show (see `figures.Figures`).
+Answers to GET are objects with `state`, `message`, `since_at` and what was
+asked for; `state` says which of the two to show (see `figures.Figures`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from jupyter_server.base.handlers import APIHandler
 from tornado import web
 from tornado.iostream import StreamClosedError
 
+from jupyter_vgpu.errors import BadValueError, VGPUError
 from jupyter_vgpu.server.live import FiguresReader, Reading
+from jupyter_vgpu.server.parts import restart_in_part
 
 READER = "jupyter_vgpu_reader"
 
@@ -117,6 +119,63 @@ class LiveHandler(VGPUHandler):
             await self.flush()
 
 
+class KeepHandler(VGPUHandler):
+    """`POST jupyter-vgpu/keep`: the one request here that counts as activity, for that is what it is for."""
+
+    _track_activity = True
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        """Answer with `session`, from now on."""
+        self.update_api_activity()
+        reading = await self.reader.look()
+        self.finish(json.dumps({"session": reading.session}))
+
+
+class PartHandler(VGPUHandler):
+    """`POST jupyter-vgpu/part`: restart a Jupyter kernel in a part of the slice."""
+
+    # Who may do this is who may restart Jupyter kernels.
+    auth_resource = "kernels"
+    _track_activity = True
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        """Answer with `part`, or with what stood in the way as `error` and `message`."""
+        try:
+            kernel_id, memory = _part_wanted(self.request.body)
+            if kernel_id not in self.kernel_manager:
+                raise BadValueError("kernel_id", kernel_id, "the id of a Jupyter kernel of this server is")
+            part = await restart_in_part(self.kernel_manager, kernel_id, memory)
+        except VGPUError as error:
+            self.set_status(error.http_status)
+            self.finish(json.dumps({"error": error.reason, "message": str(error)}))
+            return
+        self.finish(json.dumps({"part": part}))
+
+
+def _part_wanted(content: bytes) -> tuple[str, str]:
+    """Return the Jupyter kernel's id and the memory of a body of `POST jupyter-vgpu/part`.
+
+    Raises:
+        BadValueError: It is not understood.
+    """
+    try:
+        body = json.loads(content)
+    except ValueError:
+        body = None
+    if not isinstance(body, dict) or set(body) != {"kernel_id", "memory"}:
+        raise BadValueError(
+            "body", content.decode(errors="replace")[:200], 'an object with "kernel_id" and "memory" is'
+        )
+    for key, value in body.items():
+        if not isinstance(value, str):
+            raise BadValueError(key, value, "a text is")
+    return body["kernel_id"], body["memory"]
+
+
 def _event(body: bytes) -> bytes:
     return b"data: %b\n\n" % body
 
@@ -131,4 +190,6 @@ ENDPOINTS: list[tuple[str, type[VGPUHandler]]] = [
     (r"jupyter-vgpu/usage", UsageHandler),
     (r"jupyter-vgpu/history", HistoryHandler),
     (r"jupyter-vgpu/live", LiveHandler),
+    (r"jupyter-vgpu/keep", KeepHandler),
+    (r"jupyter-vgpu/part", PartHandler),
 ]

@@ -19,6 +19,7 @@ from typing import Any
 from jupyter_vgpu.server.figures import Figures
 from jupyter_vgpu.server.history import History
 from jupyter_vgpu.server.notebooks import Kernel
+from jupyter_vgpu.server.session import SessionInfo
 
 # So many followers are woken at a time; in between, the loop serves who else asks.
 _WOKEN_AT_ONCE = 4
@@ -31,11 +32,13 @@ class Reading:
     Attributes:
         figures: The newest figures.
         since_at: Unix seconds at which the state was first seen.
+        session: SESSION as in `docs/contracts.md`.
         body: All of it as the JSON text of an event, encoded once for all who follow.
     """
 
     figures: Figures
     since_at: float
+    session: SessionInfo
     body: bytes
 
     def head(self) -> dict[str, Any]:
@@ -43,8 +46,8 @@ class Reading:
         return {"state": self.figures.state, "message": self.figures.message, "since_at": self.since_at}
 
 
-def _reading(figures: Figures, since_at: float) -> Reading:
-    body = {
+def _reading(figures: Figures, since_at: float, session: SessionInfo) -> Reading:
+    body: dict[str, Any] = {
         "state": figures.state,
         "message": figures.message,
         "since_at": since_at,
@@ -53,7 +56,9 @@ def _reading(figures: Figures, since_at: float) -> Reading:
         "notebooks": figures.notebooks,
         "events": figures.events,
     }
-    return Reading(figures, since_at, json.dumps(body).encode())
+    if figures.slice_info is not None:
+        body["session"] = session
+    return Reading(figures, since_at, session, json.dumps(body).encode())
 
 
 class FiguresReader:
@@ -66,6 +71,7 @@ class FiguresReader:
         self,
         read: Callable[[Sequence[Kernel]], Figures],
         list_kernels: Callable[[], Awaitable[Sequence[Kernel]]],
+        session: Callable[[], SessionInfo],
         log: logging.Logger,
         period_seconds: float = 1.0,
     ) -> None:
@@ -75,11 +81,13 @@ class FiguresReader:
             read: Returns the figures, split among the given Jupyter kernels. Blocking; must come back within a few
                 seconds. Called on one thread, one call at a time.
             list_kernels: Returns the server's Jupyter kernels; called in the event loop.
+            session: Returns what is known of the server's end; called in the event loop.
             log: Where a failure that nobody foresaw is told.
             period_seconds: Time between two looks while somebody follows, > 0.
         """
         self._read = read
         self._list_kernels = list_kernels
+        self._session = session
         self.history = History()
         self._log = log
         self._period_seconds = period_seconds
@@ -156,18 +164,20 @@ class FiguresReader:
 
     async def _look_upstream(self) -> Reading:
         kernels = await self._list_kernels()
-        reading = await asyncio.get_running_loop().run_in_executor(self._executor, self._reading_of, kernels)
+        reading = await asyncio.get_running_loop().run_in_executor(
+            self._executor, self._reading_of, kernels, self._session()
+        )
         if reading.figures.usage is not None:
             self.history.add(reading.figures.usage)
         self._reading = reading
         self._read_at = time.monotonic()
         return reading
 
-    def _reading_of(self, kernels: Sequence[Kernel]) -> Reading:
+    def _reading_of(self, kernels: Sequence[Kernel], session: SessionInfo) -> Reading:
         figures = self._read(kernels)
         before = self._reading
         same = before is not None and before.figures.state == figures.state
-        return _reading(figures, before.since_at if before is not None and same else time.time())
+        return _reading(figures, before.since_at if before is not None and same else time.time(), session)
 
     async def _tick(self) -> None:
         while True:

@@ -15,6 +15,7 @@ from typing import Any, TypedDict
 
 from jupyter_vgpu.client import ProcessInfo, UsageInfo
 from jupyter_vgpu.processes import started_by
+from jupyter_vgpu.server.parts import PartInfo, part_of
 
 _NAMES_SECONDS = 5.0
 
@@ -30,6 +31,7 @@ class Kernel:
         pid: Its process.
         path: Path of the document it runs for, below the server's root; empty when it runs for none.
         kind: Jupyter Server's type of that document, as `"notebook"` or `"console"`; empty likewise.
+        part: What it was given of the slice; `None` where no part can be chosen for it.
     """
 
     kernel_id: str
@@ -38,6 +40,7 @@ class Kernel:
     pid: int
     path: str = ""
     kind: str = ""
+    part: PartInfo | None = None
 
 
 class _NotebookDeviceNeeded(TypedDict):
@@ -54,16 +57,18 @@ class NotebookDeviceInfo(_NotebookDeviceNeeded, total=False):
     waited_seconds: float
     gpu_time_fraction: float
     waiting_fraction: float
+    sm_usage: float
 
 
 class NotebookInfo(TypedDict):
-    """One notebook (or console) that uses the slice: NOTEBOOK in `docs/contracts.md`."""
+    """One notebook (or console): NOTEBOOK in `docs/contracts.md`; `pids` is empty where it does not use the slice."""
 
     kernel_id: str
     kernel_name: str
     execution_state: str
     path: str
     kind: str
+    part: PartInfo | None
     pids: list[int]
     devices: list[NotebookDeviceInfo]
 
@@ -103,7 +108,7 @@ class KernelList:
             if isinstance(pid, int):
                 path, kind = self._documents.get(kernel_id, ("", ""))
                 state = str(getattr(manager, "execution_state", "unknown"))
-                kernels.append(Kernel(kernel_id, str(manager.kernel_name), state, pid, path, kind))
+                kernels.append(Kernel(kernel_id, str(manager.kernel_name), state, pid, path, kind, part_of(manager)))
         return kernels
 
     async def _read_documents(self) -> dict[str, tuple[str, str]]:
@@ -137,7 +142,8 @@ def by_notebook(
         starter: Returns which of some processes started a process; `None` for none of them.
 
     Returns:
-        Those that use the slice, in the order of `kernels`. Processes that no Jupyter kernel started are in none.
+        All of them, in the order of `kernels`, those that use nothing with nothing. Processes that no Jupyter kernel
+        started are in none.
     """
     by_pid = {kernel.pid: kernel for kernel in kernels}
     parts: dict[str, list[ProcessInfo]] = {}
@@ -154,11 +160,13 @@ def by_notebook(
             "execution_state": kernel.execution_state,
             "path": kernel.path,
             "kind": kernel.kind,
-            "pids": [process["pid"] for process in parts[kernel.kernel_id]],
-            "devices": [_device(device["uuid"], parts[kernel.kernel_id], past, seconds) for device in usage["devices"]],
+            "part": kernel.part,
+            "pids": [process["pid"] for process in parts.get(kernel.kernel_id, [])],
+            "devices": [
+                _device(device["uuid"], parts.get(kernel.kernel_id, []), past, seconds) for device in usage["devices"]
+            ],
         }
         for kernel in kernels
-        if kernel.kernel_id in parts
     ]
 
 
@@ -181,6 +189,8 @@ def _device(
             gpu, waited = _before(uuid, processes, past)
             total["gpu_time_fraction"] = min(1.0, max(0.0, (total["gpu_time_seconds"] - gpu) / seconds))
             total["waiting_fraction"] = min(1.0, max(0.0, (total["waited_seconds"] - waited) / seconds))
+    if used and all("sm_usage" in device for device in used):
+        total["sm_usage"] = min(1.0, sum(device["sm_usage"] for device in used))
     return total
 
 

@@ -6,7 +6,7 @@
 #include "graph.h"
 
 #define ARRAY_MAGIC 0x41525259u
-enum { PITCH_ALIGNMENT = 512, LAYERED = 1, CUBEMAP = 4, ALL_FLAGS = 0x1ff };
+enum { PITCH_ALIGNMENT = 512, LAYERED = 1, CUBEMAP = 4, SPARSE = 0x40, DEFERRED = 0x80, ALL_FLAGS = 0x1ff };
 
 struct CUarray_st {
   uint32_t                magic;
@@ -22,6 +22,7 @@ struct CUmipmappedArray_st {
   uint32_t     magic;
   CUcontext    context;
   CUdeviceptr  start;
+  size_t       bytes;
   unsigned int count;
   CUarray      levels[];
 };
@@ -90,6 +91,12 @@ static void give(CUdeviceptr start)
   pthread_mutex_unlock(&sim_lock);
 }
 
+// Sparse arrays, and those whose memory is mapped later: it comes from cuMemCreate (array_sparse.c).
+static bool is_mapped_later(const CUDA_ARRAY3D_DESCRIPTOR *shape)
+{
+  return (shape->Flags & (SPARSE | DEFERRED)) != 0;
+}
+
 static CUresult create(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *shape)
 {
   CUcontext      context;
@@ -105,7 +112,7 @@ static CUresult create(CUarray *out, const CUDA_ARRAY3D_DESCRIPTOR *shape)
   array->shape = *shape;
   array->context = context;
   const bool is_possible = lay_out(array);
-  if (!is_possible || (array->start = take(context, array->bytes)) == 0) {
+  if (!is_possible || (!is_mapped_later(shape) && (array->start = take(context, array->bytes)) == 0)) {
     free(array);
     return is_possible ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
   }
@@ -148,6 +155,7 @@ SIM_API CUresult cuArrayDestroy(CUarray array)
   }
   array->magic = SIM_DEAD_MAGIC;
   give(array->start);
+  sim_sparse_drop(array);
   free(array);
   return CUDA_SUCCESS;
 }
@@ -177,7 +185,7 @@ SIM_API CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR *shape, CUarray a
 
 bool sim_array_memory(CUarray array, CUdeviceptr *start, size_t *pitch, size_t *height)
 {
-  if (check(array) != CUDA_SUCCESS) {
+  if (check(array) != CUDA_SUCCESS || array->start == 0) {
     return false;
   }
   *start = array->start;
@@ -250,12 +258,13 @@ SIM_API CUresult cuMipmappedArrayCreate(CUmipmappedArray *out, const CUDA_ARRAY3
   mipmap->context = context;
   mipmap->count = count;
   const bool is_possible = make_levels(mipmap, shape, &bytes);
-  if (!is_possible || (mipmap->start = take(context, bytes)) == 0) {
+  mipmap->bytes = bytes;
+  if (!is_possible || (!is_mapped_later(shape) && (mipmap->start = take(context, bytes)) == 0)) {
     free_mipmap(mipmap);
     return is_possible ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_ERROR_INVALID_VALUE;
   }
   for (unsigned int i = 0; i < count; i++) {
-    mipmap->levels[i]->start += mipmap->start;
+    mipmap->levels[i]->start = mipmap->start == 0 ? 0 : mipmap->levels[i]->start + mipmap->start;
   }
   *out = mipmap;
   return CUDA_SUCCESS;
@@ -290,6 +299,29 @@ SIM_API CUresult cuMipmappedArrayDestroy(CUmipmappedArray mipmap)
     return result;
   }
   give(mipmap->start);
+  sim_sparse_drop(mipmap);
   free_mipmap(mipmap);
   return CUDA_SUCCESS;
+}
+
+// ---- what a shape needs, for those whose memory is mapped later
+
+bool sim_array_needs(CUarray array, size_t *bytes, unsigned int *flags)
+{
+  if (check(array) != CUDA_SUCCESS) {
+    return false;
+  }
+  *bytes = array->bytes;
+  *flags = array->shape.Flags;
+  return true;
+}
+
+bool sim_mipmap_needs(CUmipmappedArray mipmap, size_t *bytes, unsigned int *flags)
+{
+  if (check_mipmap(mipmap) != CUDA_SUCCESS) {
+    return false;
+  }
+  *bytes = mipmap->bytes;
+  *flags = mipmap->levels[0]->shape.Flags;
+  return true;
 }

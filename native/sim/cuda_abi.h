@@ -22,20 +22,21 @@ typedef unsigned int       CUdeviceptr_v1;
 typedef uint32_t           cuuint32_t;
 typedef uint64_t           cuuint64_t;
 
-typedef struct CUctx_st           *CUcontext;
-typedef struct CUmod_st           *CUmodule;
-typedef struct CUfunc_st          *CUfunction;
-typedef struct CUlib_st           *CUlibrary;
-typedef struct CUkern_st          *CUkernel;
-typedef struct CUstream_st        *CUstream;
-typedef struct CUevent_st         *CUevent;
-typedef struct CUarray_st         *CUarray;
-typedef struct CUlinkState_st     *CUlinkState;
-typedef struct CUgraph_st         *CUgraph;
-typedef struct CUgraphNode_st     *CUgraphNode;
-typedef struct CUgraphExec_st     *CUgraphExec;
-typedef struct CUmemPoolHandle_st *CUmemoryPool;
-typedef unsigned long long         CUmemGenericAllocationHandle;
+typedef struct CUctx_st            *CUcontext;
+typedef struct CUmod_st            *CUmodule;
+typedef struct CUfunc_st           *CUfunction;
+typedef struct CUlib_st            *CUlibrary;
+typedef struct CUkern_st           *CUkernel;
+typedef struct CUstream_st         *CUstream;
+typedef struct CUevent_st          *CUevent;
+typedef struct CUarray_st          *CUarray;
+typedef struct CUmipmappedArray_st *CUmipmappedArray;
+typedef struct CUlinkState_st      *CUlinkState;
+typedef struct CUgraph_st          *CUgraph;
+typedef struct CUgraphNode_st      *CUgraphNode;
+typedef struct CUgraphExec_st      *CUgraphExec;
+typedef struct CUmemPoolHandle_st  *CUmemoryPool;
+typedef unsigned long long          CUmemGenericAllocationHandle;
 
 typedef void (*CUhostFn)(void *user_data);
 typedef size_t (*CUoccupancyB2DSize)(int block_size);
@@ -161,7 +162,6 @@ typedef struct CUDA_MEMCPY3D_st {
   size_t       WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
 
-typedef struct CUmipmappedArray_st *CUmipmappedArray;
 typedef enum CUarray_format_enum { CU_AD_FORMAT_UNSIGNED_INT8 = 1 } CUarray_format;
 typedef struct CUDA_ARRAY_DESCRIPTOR_st {
   size_t         Width, Height;
@@ -380,6 +380,87 @@ typedef struct CUDA_MEM_ALLOC_NODE_PARAMS_v1_st {
   size_t                 bytesize;
   CUdeviceptr            dptr;
 } CUDA_MEM_ALLOC_NODE_PARAMS;
+typedef struct CUDA_MEM_FREE_NODE_PARAMS_st {
+  CUdeviceptr dptr;
+} CUDA_MEM_FREE_NODE_PARAMS;
+typedef struct CUgraphNodeParams_st {
+  CUgraphNodeType type;
+  int             reserved0[3];
+  union {
+    long long                  reserved1[29];
+    CUDA_MEM_ALLOC_NODE_PARAMS alloc;
+    CUDA_MEM_FREE_NODE_PARAMS  free;
+  };
+  long long reserved2;
+} CUgraphNodeParams;
+typedef struct CUDA_ARRAY_MEMORY_REQUIREMENTS_st {
+  size_t       size;
+  size_t       alignment;
+  unsigned int reserved[4];
+} CUDA_ARRAY_MEMORY_REQUIREMENTS;
+typedef struct CUDA_ARRAY_SPARSE_PROPERTIES_st {
+  struct {
+    unsigned int width, height, depth;
+  } tileExtent;
+  unsigned int       miptailFirstLevel;
+  unsigned long long miptailSize;
+  unsigned int       flags;
+  unsigned int       reserved[4];
+} CUDA_ARRAY_SPARSE_PROPERTIES;
+typedef enum { CU_RESOURCE_TYPE_ARRAY = 0, CU_RESOURCE_TYPE_MIPMAPPED_ARRAY = 1 } CUresourcetype;
+typedef enum { CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_SPARSE_LEVEL = 0 } CUarraySparseSubresourceType;
+typedef enum { CU_MEM_OPERATION_TYPE_MAP = 1, CU_MEM_OPERATION_TYPE_UNMAP = 2 } CUmemOperationType;
+typedef enum { CU_MEM_HANDLE_TYPE_GENERIC = 0 } CUmemHandleType;
+typedef struct CUarrayMapInfo_st {
+  CUresourcetype resourceType;
+  union {
+    CUmipmappedArray mipmap;
+    CUarray          array;
+  } resource;
+  CUarraySparseSubresourceType subresourceType;
+  union {
+    struct {
+      unsigned int level, layer, offsetX, offsetY, offsetZ, extentWidth, extentHeight, extentDepth;
+    } sparseLevel;
+    struct {
+      unsigned int       layer;
+      unsigned long long offset, size;
+    } miptail;
+  } subresource;
+  CUmemOperationType memOperationType;
+  CUmemHandleType    memHandleType;
+  union {
+    CUmemGenericAllocationHandle memHandle;
+  } memHandle;
+  unsigned long long offset;
+  unsigned int       deviceBitMask;
+  unsigned int       flags;
+  unsigned int       reserved[2];
+} CUarrayMapInfo;
+typedef struct CUmemPoolPtrExportData_st {
+  unsigned char reserved[64];
+} CUmemPoolPtrExportData;
+typedef struct CUextMemory_st *CUexternalMemory;
+typedef enum { CU_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD = 1 } CUexternalMemoryHandleType;
+typedef struct CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st {
+  CUexternalMemoryHandleType type;
+  union {
+    int fd;
+    struct {
+      void       *handle;
+      const void *name;
+    } win32;
+  } handle;
+  unsigned long long size;
+  unsigned int       flags;
+  unsigned int       reserved[16];
+} CUDA_EXTERNAL_MEMORY_HANDLE_DESC;
+typedef struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st {
+  unsigned long long offset;
+  unsigned long long size;
+  unsigned int       flags;
+  unsigned int       reserved[16];
+} CUDA_EXTERNAL_MEMORY_BUFFER_DESC;
 typedef enum CUgraphExecUpdateResult_enum {
   CU_GRAPH_EXEC_UPDATE_SUCCESS = 0,
   CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED = 2

@@ -164,6 +164,35 @@ SIM_API CUresult cuGraphAddMemFreeNode(CUgraphNode *node, CUgraph graph, const C
   return add(node, graph, needs, count, &work);
 }
 
+// The one call for nodes of every kind: here, of memory.
+static CUresult add_any(CUgraphNode *node, CUgraph graph, const CUgraphNode *needs, size_t count,
+                        CUgraphNodeParams *params)
+{
+  if (params == NULL) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (params->type == CU_GRAPH_NODE_TYPE_MEM_ALLOC) {
+    // Version 2 of these parameters is laid out as version 1.
+    return cuGraphAddMemAllocNode(node, graph, needs, count, (CUDA_MEM_ALLOC_NODE_PARAMS *)&params->alloc);
+  }
+  return params->type == CU_GRAPH_NODE_TYPE_MEM_FREE
+             ? cuGraphAddMemFreeNode(node, graph, needs, count, params->free.dptr)
+             : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+SIM_API CUresult cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *needs, size_t count,
+                                CUgraphNodeParams *params)
+{
+  return add_any(node, graph, needs, count, params);
+}
+
+SIM_API CUresult cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNode *needs,
+                                   const CUgraphEdgeData *edges, size_t count, CUgraphNodeParams *params)
+{
+  (void)edges;
+  return add_any(node, graph, needs, count, params);
+}
+
 static CUresult add_dependencies(CUgraph graph, const CUgraphNode *from, const CUgraphNode *to, size_t count)
 {
   bool ok = graph != NULL && graph->magic == SIM_GRAPH_MAGIC;

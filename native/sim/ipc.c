@@ -1,4 +1,5 @@
-// Memory of one process in another: cuIpcGetMemHandle and what opens it.
+// Memory of one process in another: cuIpcGetMemHandle and what opens it; pools hand their memory over likewise
+// (pool_share.c).
 //
 // Device memory is the process's own until somebody asks for a handle; then it moves, at the same addresses, into a
 // file without a name, which the other process opens through /proc. The exporter alone pays for it.
@@ -27,7 +28,7 @@ typedef struct sim_ticket_s {
 
 _Static_assert(sizeof(sim_ticket_t) <= sizeof(CUipcMemHandle), "it travels in the handle");
 
-SIM_API CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
+CUresult sim_ipc_tell(CUdeviceptr dptr, sim_range_kind_t kind, void *handle)
 {
   sim_ticket_t ticket = {.magic = IPC_MAGIC, .owner = sim_shared_identity()};
   CUcontext    context;
@@ -36,7 +37,7 @@ SIM_API CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
     return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
   }
   pthread_mutex_lock(&sim_lock);
-  sim_range_t *range = sim_range_find_kind(dptr, SIM_RANGE_DEVICE);
+  sim_range_t *range = sim_range_find_kind(dptr, kind);
   if (range == NULL) {
     result = CUDA_ERROR_INVALID_VALUE;
   } else if (!sim_heap_share(range, &ticket.fd, &ticket.offset)) {
@@ -47,10 +48,15 @@ SIM_API CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
   }
   pthread_mutex_unlock(&sim_lock);
   if (result == CUDA_SUCCESS) {
-    memset(handle, 0, sizeof *handle);
+    memset(handle, 0, sizeof(CUipcMemHandle));
     memcpy(handle, &ticket, sizeof ticket);
   }
   return result;
+}
+
+SIM_API CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr dptr)
+{
+  return sim_ipc_tell(dptr, SIM_RANGE_DEVICE, handle);
 }
 
 static int open_file(const sim_ticket_t *ticket)
@@ -63,7 +69,7 @@ static int open_file(const sim_ticket_t *ticket)
   return open(path, O_RDWR | O_CLOEXEC);
 }
 
-static CUresult map(CUcontext context, const sim_ticket_t *ticket, CUdeviceptr *dptr)
+static CUresult map(CUcontext context, const sim_ticket_t *ticket, unsigned int flags, CUdeviceptr *dptr)
 {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   const size_t before = ticket->offset % page;
@@ -88,16 +94,17 @@ static CUresult map(CUcontext context, const sim_ticket_t *ticket, CUdeviceptr *
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   range->block_bytes = whole;
+  range->flags = flags;
   *dptr = range->start;
   return CUDA_SUCCESS;
 }
 
-static CUresult open_handle(CUdeviceptr *dptr, const CUipcMemHandle *handle, unsigned int flags)
+CUresult sim_ipc_open(CUdeviceptr *dptr, const void *handle, unsigned int flags)
 {
   sim_ticket_t ticket;
   CUcontext    context;
   CUresult     result = sim_current(&context);
-  if (result != CUDA_SUCCESS || dptr == NULL || flags > 1) {
+  if (result != CUDA_SUCCESS || dptr == NULL) {
     return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
   }
   memcpy(&ticket, handle, sizeof ticket);
@@ -108,19 +115,19 @@ static CUresult open_handle(CUdeviceptr *dptr, const CUipcMemHandle *handle, uns
     return CUDA_ERROR_INVALID_CONTEXT;  // not in the process that made it
   }
   pthread_mutex_lock(&sim_lock);
-  result = map(context, &ticket, dptr);
+  result = map(context, &ticket, flags, dptr);
   pthread_mutex_unlock(&sim_lock);
   return result;
 }
 
 SIM_API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *dptr, CUipcMemHandle handle, unsigned int flags)
 {
-  return open_handle(dptr, &handle, flags);
+  return flags > 1 ? CUDA_ERROR_INVALID_VALUE : sim_ipc_open(dptr, &handle, 0);
 }
 
 SIM_API CUresult cuIpcOpenMemHandle(CUdeviceptr *dptr, CUipcMemHandle handle, unsigned int flags)
 {
-  return open_handle(dptr, &handle, flags);
+  return flags > 1 ? CUDA_ERROR_INVALID_VALUE : sim_ipc_open(dptr, &handle, 0);
 }
 
 void sim_imported_give(sim_range_t *range)
@@ -140,7 +147,7 @@ SIM_API CUresult cuIpcCloseMemHandle(CUdeviceptr dptr)
   }
   pthread_mutex_lock(&sim_lock);
   sim_range_t *range = sim_range_find_kind(dptr, SIM_RANGE_IMPORTED);
-  if (range == NULL) {
+  if (range == NULL || range->flags != 0) {
     result = CUDA_ERROR_INVALID_VALUE;
   } else {
     sim_imported_give(range);

@@ -87,6 +87,8 @@ SIM_API CUresult cuMemFree_v2(CUdeviceptr dptr)
     sim_heap_give(range);
   } else if (range->kind == SIM_RANGE_MANAGED) {
     sim_host_give(range);
+  } else if (range->kind == SIM_RANGE_IMPORTED && range->flags == SIM_IMPORTED_TO_FREE) {
+    sim_imported_give(range);
   } else if (range->kind == SIM_RANGE_POOL) {
     result = sim_pool_free(range);  // allowed for pool memory too, as a synchronous free
   } else {

@@ -1,18 +1,21 @@
-// Modules and libraries: any image will do, and holds a function of every name one asks for.
+// Modules and libraries: any image will do, and holds a function of every name one asks for. Of an image that is
+// PTX text, the device arrays count (module_global.c).
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "driver.h"
+#include "module.h"
 
 #define MODULE_MAGIC 0x4d4f4455u
 
 // A module and a library are the same thing here, and a kernel is a function.
 struct CUmod_st {
-  uint32_t     magic;
-  CUfunction   functions;
-  unsigned int count;
+  uint32_t      magic;
+  CUfunction    functions;
+  unsigned int  count;
+  sim_global_t *globals;
 };
 
 static bool is_module(CUmodule module)
@@ -34,6 +37,10 @@ static CUresult load(CUmodule *out, const void *image)
   }
   CUmodule module = calloc(1, sizeof *module);
   if (module == NULL) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  if (!sim_globals_load(image, &module->globals)) {
+    free(module);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   module->magic = MODULE_MAGIC;
@@ -90,6 +97,7 @@ static CUresult unload(CUmodule module)
     free(function);
   }
   pthread_mutex_unlock(&sim_lock);
+  sim_globals_unload(module->globals);
   free(module);
   return CUDA_SUCCESS;
 }
@@ -155,15 +163,15 @@ SIM_API CUresult cuModuleEnumerateFunctions(CUfunction *functions, unsigned int 
   return CUDA_SUCCESS;
 }
 
-// Data of a module is not simulated: an image that is not read has no variables.
 SIM_API CUresult cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule module, const char *name)
 {
-  (void)dptr;
-  (void)bytes;
   if (!is_module(module)) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
-  return name == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_NOT_FOUND;
+  if (name == NULL) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  return sim_globals_find(module->globals, name, dptr, bytes) ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 SIM_API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)

@@ -11,7 +11,7 @@
 sim_pools_t sim_pools;
 
 // pre: sim_lock held
-static CUmemoryPool make(CUdevice device, uint64_t most_bytes)
+CUmemoryPool sim_pool_make(CUdevice device, uint64_t most_bytes)
 {
   CUmemoryPool pool = calloc(1, sizeof *pool);
   if (pool == NULL) {
@@ -30,7 +30,7 @@ static CUmemoryPool make(CUdevice device, uint64_t most_bytes)
 CUmemoryPool sim_pool_default(CUdevice device)
 {
   CUmemoryPool *place = &sim_pools.default_of[device];
-  if (*place == NULL && (*place = make(device, 0)) != NULL) {
+  if (*place == NULL && (*place = sim_pool_make(device, 0)) != NULL) {
     (*place)->is_default = true;
     sim_pools.current_of[device] = *place;
   }
@@ -157,7 +157,7 @@ static CUresult allocate(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUs
   if (pool == NULL && sim_pool_default(stream->context->device) != NULL) {
     pool = sim_pools.current_of[stream->context->device];
   }
-  result = sim_is_pool(pool) ? take(dptr, bytes, pool) : CUDA_ERROR_INVALID_VALUE;
+  result = sim_is_pool(pool) && !pool->is_imported ? take(dptr, bytes, pool) : CUDA_ERROR_INVALID_VALUE;
   pthread_mutex_unlock(&sim_lock);
   return result;
 }
@@ -186,6 +186,8 @@ static CUresult give(CUdeviceptr dptr, CUstream handle, sim_face_t face)
     result = sim_pool_free(range);
   } else if (range->kind == SIM_RANGE_GRAPH) {
     result = sim_graph_memory_free(range);
+  } else if (range->kind == SIM_RANGE_IMPORTED && range->flags == SIM_IMPORTED_TO_FREE) {
+    sim_imported_give(range);
   } else if (range->kind == SIM_RANGE_DEVICE) {
     sim_heap_give(range);  // the driver accepts memory of cuMemAlloc too
   } else {
@@ -202,15 +204,19 @@ SIM_API CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
   if (out == NULL || props == NULL || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE || props->handleTypes != CU_MEM_HANDLE_TYPE_NONE) {
-    return CUDA_ERROR_NOT_SUPPORTED;  // host pools and pools shared between processes
+  if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+      (props->handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0) {
+    return CUDA_ERROR_NOT_SUPPORTED;  // host pools, and other ways to share a pool
   }
   const CUresult result = sim_check_device(props->location.id);
   if (result != CUDA_SUCCESS) {
     return result;
   }
   pthread_mutex_lock(&sim_lock);
-  *out = make(props->location.id, props->maxSize);
+  *out = sim_pool_make(props->location.id, props->maxSize);
+  if (*out != NULL) {
+    (*out)->is_shareable = props->handleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  }
   pthread_mutex_unlock(&sim_lock);
   return *out == NULL ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }

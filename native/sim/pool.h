@@ -16,6 +16,8 @@ struct CUmemPoolHandle_st {
   uint32_t                   magic;
   CUdevice                   device;
   bool                       is_default;
+  bool                       is_shareable;
+  bool                       is_imported;  // another process's: nothing can be allocated from it
   uint64_t                   reuse[3];
   uint64_t                   threshold_bytes;
   uint64_t                   most_bytes;  // 0: the board's size
@@ -39,6 +41,8 @@ extern sim_pools_t sim_pools;
 // pre: sim_lock held
 CUmemoryPool sim_pool_default(CUdevice device);
 bool sim_is_pool(CUmemoryPool pool);
+// pre: sim_lock held
+CUmemoryPool sim_pool_make(CUdevice device, uint64_t most_bytes);
 // returns: true when unused pool memory of the device went back to the board
 // pre: sim_lock held
 bool sim_pools_squeeze(CUdevice device);

@@ -18,28 +18,30 @@ typedef enum {
   SIM_RANGE_RESERVED,    // cuMemAddressReserve
   SIM_RANGE_MAPPED,      // cuMemMap, inside a reserved one
   SIM_RANGE_ARRAY,       // arrays and mipmapped arrays
-  SIM_RANGE_IMPORTED     // another process's, by cuIpcOpenMemHandle
+  SIM_RANGE_IMPORTED  // another's: by cuIpcOpenMemHandle, or, with SIM_IMPORTED_TO_FREE, from a pool or external memory
 } sim_range_kind_t;
+
+enum { SIM_IMPORTED_TO_FREE = 1 };  // flag: cuMemFree lets go of it
 
 typedef struct sim_range_s {
   uintptr_t              start;
-  size_t                 bytes;         // as asked for
-  size_t                 block_bytes;   // as taken
+  size_t                 bytes;  // as asked for
+  size_t                 block_bytes;  // as taken
   sim_range_kind_t       kind;
   CUdevice               device;
-  CUcontext              context;    // NULL: belongs to the device
+  CUcontext              context;  // NULL: belongs to the device
   unsigned int           flags;
   uint64_t               buffer_id;
   uint64_t               resident_bytes;  // managed memory: charged to the device it was last moved to
-  struct sim_chunk_s    *chunk;   // small allocations share one
-  int                    file;    // descriptor + 1 once it is shared with other processes
+  struct sim_chunk_s    *chunk;  // small allocations share one
+  int                    file;  // descriptor + 1 once it is shared with other processes
   CUmemoryPool           pool;
   struct sim_physical_s *physical;
-  uint32_t               nodes;       // graph memory: allocation nodes that mean it
-  bool                   is_live;         // graph memory: between its allocation and its free
-  bool                   is_charged;      // graph memory: taken from the board
+  uint32_t               nodes;  // graph memory: allocation nodes that mean it
+  bool                   is_live;  // graph memory: between its allocation and its free
+  bool                   is_charged;  // graph memory: taken from the board
   CUmemAccess_flags      access;
-  struct sim_range_s    *next;    // of the same context
+  struct sim_range_s    *next;  // of the same context
   struct sim_range_s    *previous;
 } sim_range_t;
 
@@ -63,7 +65,16 @@ void sim_heap_give(sim_range_t *range);  // removes the range
 // pre: sim_lock held
 bool sim_heap_share(sim_range_t *range, int *fd, uint64_t *offset);
 void sim_imported_give(sim_range_t *range);  // ipc.c
+// Memory for other processes: 64 bytes that say where it is, and the range that stands for it there (ipc.c). Both take
+// sim_lock themselves; kinds are SIM_RANGE_DEVICE and SIM_RANGE_POOL.
+CUresult sim_ipc_tell(CUdeviceptr dptr, sim_range_kind_t kind, void *ticket);
+CUresult sim_ipc_open(CUdeviceptr *dptr, const void *ticket, unsigned int flags);
 // returns: false when the handle is none of an array
+// returns: false when the handle is none; how many bytes the shape takes, and its flags
+bool sim_array_needs(CUarray array, size_t *bytes, unsigned int *flags);
+bool sim_mipmap_needs(CUmipmappedArray mipmap, size_t *bytes, unsigned int *flags);
+// An array of that address is gone: so is what was mapped into it (array_sparse.c). Takes sim_lock itself.
+void sim_sparse_drop(const void *resource);
 bool sim_array_memory(CUarray array, CUdeviceptr *start, size_t *pitch, size_t *height);  // array.c
 // Managed memory moves to a device, as far as that has room, or back to the host (device -1).
 // pre: sim_lock held

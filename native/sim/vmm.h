@@ -30,5 +30,8 @@ void sim_physical_drop(sim_physical_t *physical);
 // An object without memory of a board's (multicast.c). Takes sim_lock itself.
 CUresult sim_physical_multicast(CUmemGenericAllocationHandle *handle, size_t bytes, uint32_t team_size);
 bool sim_physical_is_location(const CUmemLocation *location);
+// Maps `bytes` of the memory behind `handle` at addresses of the driver's choice (external.c).
+// returns: 0 when that cannot be
+uintptr_t sim_physical_place(CUmemGenericAllocationHandle handle, uint64_t offset, uint64_t bytes, CUdevice *device);
 
 #endif

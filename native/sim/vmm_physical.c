@@ -342,3 +342,14 @@ SIM_API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *ha
   pthread_mutex_unlock(&sim_lock);
   return result;
 }
+
+uintptr_t sim_physical_place(CUmemGenericAllocationHandle handle, uint64_t offset, uint64_t bytes, CUdevice *device)
+{
+  const sim_physical_t *physical = sim_physical_find(handle);
+  if (physical == NULL || offset + bytes > physical->bytes || offset % (uint64_t)sysconf(_SC_PAGESIZE) != 0) {
+    return 0;
+  }
+  void *place = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, physical->fd, physical->offset + (off_t)offset);
+  *device = physical->device;
+  return place == MAP_FAILED ? 0 : (uintptr_t)place;
+}

@@ -15,6 +15,7 @@
 #include "ledger.h"
 #include "meter.h"
 #include "pacer.h"
+#include "moving.h"
 #include "vmm.h"
 
 #define JVGPU_MOST_ORDINALS 64
@@ -49,6 +50,7 @@ typedef struct jvgpu_process_s {
   jvgpu_usage_t         *usage;
   jvgpu_slot_t          *slot;
   uint64_t               tried_ns;  // last attempt to reach the agent
+  uint64_t               retry_ns;  // not before then another, by who has a slot
   uint32_t               told;  // the one line about a refusal is written
   uint32_t               ticks;  // calls since the first, for looks that are made every so many
 
@@ -71,6 +73,9 @@ typedef struct jvgpu_process_s {
 
   uint32_t             has_graph_memory;  // a memory node was seen
   jvgpu_graph_memory_t graph_memory;
+
+  uint32_t     has_left;  // whether any of the next is in use
+  jvgpu_left_t left[JVGPU_MOST_LEFT];  // under attach_lock
 } jvgpu_process_t;
 
 extern jvgpu_process_t *jvgpu_self;  // NULL before the first call

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import ctypes
 import os
+import random
 import re
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 cuda = ctypes.CDLL("libcuda.so.1")
+context = ctypes.c_void_p()
 held: list[ctypes.c_uint64] = []
 
 
@@ -23,7 +26,6 @@ def ok(result: int) -> None:
 
 
 def begin() -> None:
-    context = ctypes.c_void_p()
     ok(cuda.cuInit(0))
     ok(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), int(sys.argv[1])))
     ok(cuda.cuCtxSetCurrent(context))
@@ -50,6 +52,33 @@ def free() -> str:
     free_bytes, total_bytes = ctypes.c_size_t(), ctypes.c_size_t()
     ok(cuda.cuMemGetInfo_v2(ctypes.byref(free_bytes), ctypes.byref(total_bytes)))
     return str(free_bytes.value)
+
+
+def churn(seconds: str, threads: str, most: str) -> str:
+    """Allocate and free sizes up to `most` from several threads at once; in the end all is freed. Says how often."""
+    ends_at = time.monotonic() + float(seconds)
+    counts = [0] * int(threads)
+
+    def work(index: int) -> None:
+        dice = random.Random(index)
+        ok(cuda.cuCtxSetCurrent(context))
+        mine: list[ctypes.c_uint64] = []
+        while time.monotonic() < ends_at:
+            pointer = ctypes.c_uint64()
+            if cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(dice.randrange(1, int(most)))) == 0:
+                mine.append(pointer)
+                counts[index] += 1
+            while len(mine) > dice.randrange(4):
+                ok(cuda.cuMemFree_v2(mine.pop(dice.randrange(len(mine)))))
+        while mine:
+            ok(cuda.cuMemFree_v2(mine.pop()))
+
+    workers = [threading.Thread(target=work, args=(index,)) for index in range(int(threads))]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return str(sum(counts))
 
 
 def usage_page() -> tuple[int, int]:
@@ -102,7 +131,7 @@ def spin(microseconds: str, seconds: str, part: str = "1", said: str = "1") -> s
 
 
 children: list[subprocess.Popen[str]] = []
-commands = {each.__name__: each for each in (hold, give, free, spoil, bare, spin)}
+commands = {each.__name__: each for each in (hold, give, free, churn, spoil, bare, spin)}
 
 if __name__ == "__main__":
     cuda.cuMemFree_v2.argtypes = [ctypes.c_uint64]

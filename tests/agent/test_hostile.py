@@ -113,6 +113,15 @@ class Neighbour:
         assert (device["memory_used_bytes"], device["launches"]) == (5 << 20, 3)
 
 
+def figures_in(part: Any) -> Iterator[float]:
+    """Return every number in an answer, however deep."""
+    if isinstance(part, dict | list):
+        for each in part.values() if isinstance(part, dict) else part:
+            yield from figures_in(each)
+    elif isinstance(part, int | float):
+        yield part
+
+
 def finished(flock: list[subprocess.Popen[str]]) -> int:
     """Return how many connections they got together, once all have."""
     got = 0
@@ -179,8 +188,8 @@ def test_random_bytes_in_a_usage_page_spoil_nobody_elses_figures(agent: Any, att
                 page[: 64 << 10] = dice.randbytes(64 << 10)
             (device,) = agent.user(spoiler).usage()["devices"]
             assert 0 <= device["memory_used_bytes"] <= total_bytes
-            for figure in device.values():
-                assert isinstance(figure, str) or (math.isfinite(figure) and 0 <= figure < 2**63)
+            for figure in figures_in(device):
+                assert math.isfinite(figure) and 0 <= figure < 2**63
             assert 0 <= device["gpu_time_fraction"] <= 1
             assert 0 <= device["waiting_fraction"] <= 1
         page[:] = bytes(len(page))

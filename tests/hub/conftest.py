@@ -110,6 +110,8 @@ class Agent:
 class Hub:
     """A hub; `api` speaks for an admin's script, `browser` for a person."""
 
+    config = HERE / "hub_config.py"
+
     def __init__(self, agent: Agent, **environment: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="hub-"))
         self.log = self.folder / "hub.log"
@@ -135,7 +137,7 @@ class Hub:
     def start(self) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "jupyterhub", "-f", str(HERE / "hub_config.py")],
+                [sys.executable, "-m", "jupyterhub", "-f", str(self.config)],
                 cwd=self.folder,
                 env=self._environment,
                 stdin=subprocess.DEVNULL,

@@ -29,7 +29,7 @@ c.JupyterHub.cookie_secret_file = str(folder / "cookie_secret")
 c.JupyterHub.authenticator_class = "dummy"
 c.DummyAuthenticator.password = "pass"
 c.Authenticator.allow_all = True
-c.Authenticator.admin_users = set()
+c.Authenticator.admin_users = set(os.environ.get("HUB_TEST_ADMINS", "").split())
 c.JupyterHub.allow_named_servers = True
 c.JupyterHub.services = [{"name": "test", "api_token": os.environ["HUB_TEST_TOKEN"]}]
 c.JupyterHub.load_roles = [
@@ -109,9 +109,13 @@ if os.environ.get("HUB_TEST_OWN_FORM"):
 
     c.Spawner.apply_user_options = apply_user_options
 
+if "HUB_TEST_SERVICE" in os.environ:
+    c.JupyterHub.load_roles.append({"name": "jupyter-vgpu-admin", "users": ["quick-tutor"]})
+
 setup(
     c,
     agent=os.environ["HUB_TEST_AGENT"],
+    service="HUB_TEST_SERVICE" in os.environ,
     profiles=json.loads(os.environ.get("HUB_TEST_PROFILES", "null"))
     or {
         "1/4 GPU": {"share": "1/4"},

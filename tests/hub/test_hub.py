@@ -174,6 +174,7 @@ def test_a_form_that_is_not_understood_is_refused_on_its_page(hub: Any, agent: A
 
 
 def test_a_server_that_dies_by_itself_gives_its_slice_back(hub: Any, agent: Any) -> None:
+    """CASES 49: where `stop()` is never called."""
     hub.spawn("quick-dying")
 
     os.kill(hub.pid_of("quick-dying"), signal.SIGKILL)
@@ -224,6 +225,7 @@ def test_the_ledger_remembers_who_held_what(hub: Any, agent: Any) -> None:
 
 
 def test_refusals_do_not_count_as_failures_of_the_hub(hub: Any, agent: Any) -> None:
+    """CASES 48: five refused students made the hub exit."""
     limit = 4  # in hub_config.py
     hub.spawn("quick", "whole GPU")
     hub.ask("broken", {"vgpu_profile": "9/4 GPU"})
@@ -332,6 +334,7 @@ def test_a_server_that_died_while_the_hub_was_down_has_its_slice_released(hub: A
 
 
 def test_a_crash_of_the_hub_during_a_spawn_leaves_no_claim(hub: Any, agent: Any) -> None:
+    """CASES 51."""
     with ThreadPoolExecutor(1) as person:
         asked = person.submit(hub.ask, "slow", {"vgpu_profile": "1/4 GPU"})
         hub.wait_until(lambda: agent.tenants() == ["slow"], "the claim is made")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -147,23 +146,64 @@ def test_a_full_queue_refuses_at_once(busy: Any) -> None:
             busy.wait_ready(user)
 
 
-def test_a_place_outlives_a_crash_of_the_hub(busy: Any, agent: Any) -> None:
+def test_a_wait_goes_on_by_itself_after_a_crash_of_the_hub_in_the_place_it_had(busy: Any, agent: Any) -> None:
     with ThreadPoolExecutor(3) as people:
-        people.submit(busy.ask, "quick-first", QUARTER)
-        wait_in_line(busy, ["quick-first"])
+        for number, user in enumerate(("quick-first", "quick-second")):
+            people.submit(busy.ask, user, QUARTER)
+            wait_in_line(busy, ["quick-first", "quick-second"][: number + 1])
         busy.kill()
         busy.start()
 
         people.submit(busy.ask, "quick-late", QUARTER)
-        wait_in_line(busy, ["quick-first", "quick-late"])
-        people.submit(busy.ask, "quick-first", QUARTER)
-        asked_again = threading.Event()
-        asked_again.wait(2)
+        wait_in_line(busy, ["quick-first", "quick-second", "quick-late"])
+        for server, user in (("a", "quick-first"), ("b", "quick-second"), ("c", "quick-late")):
+            before = agent.tenants()
+            busy.stop_server("quick-many", server)
+            busy.wait_ready(user)
+            assert agent.tenants() == sorted({*before, user} - {f"quick-many/{server}"})
+    assert busy.ledger().places() == []
+    assert busy.api.get("/users/quick-first/tokens").json()["api_tokens"][0]["note"].startswith("Server at")
+
+
+def test_a_start_that_had_its_slice_when_the_hub_crashed_is_not_begun_again(busy: Any, agent: Any) -> None:
+    """It might be what ended the hub."""
+    with ThreadPoolExecutor(1) as person:
+        person.submit(busy.ask, "slow-one", QUARTER)
+        wait_in_line(busy, ["slow-one"])
         busy.stop_server("quick-many", "a")
-        busy.wait_ready("quick-first")
-        assert "quick-late" not in agent.tenants()
-        busy.stop_server("quick-many", "b")
-        busy.wait_ready("quick-late")
+        busy.wait_until(lambda: "slow-one" in agent.tenants(), "the claim is made")
+        wait_in_line(busy, [])
+        busy.kill()
+        busy.start()
+
+    busy.wait_until(lambda: "slow-one" not in agent.tenants(), "its slice is given back")
+    busy.wait_until(lambda: not busy.servers("slow-one"), "the hub knows that it does not run")
+    assert [entry.ended_because for entry in busy.ledger().history("slow-one")][-1:] != [""]
+
+
+def test_the_place_of_a_user_who_is_gone_is_given_up_after_a_crash_of_the_hub(busy: Any) -> None:
+    busy.kill()
+    busy.ledger().queue_up("quick-nobody", "", "1/4 GPU")
+
+    busy.start()
+
+    wait_in_line(busy, [])
+
+
+def test_an_agent_that_is_away_for_a_moment_costs_nobody_their_place(busy: Any, agent: Any) -> None:
+    """Catches a bug where the first in line was thrown out with every call that the agent did not answer."""
+    with ThreadPoolExecutor(1) as person:
+        asked = person.submit(busy.ask, "quick-patient", QUARTER)
+        wait_in_line(busy, ["quick-patient"])
+        agent.stop()
+        said = "nobody who waits can be served now: no node agent answers"
+        busy.wait_until(lambda: said in busy.log.read_text(), "the hub misses its agent")
+
+        agent.start()
+        busy.stop_server("quick-many", "a")
+
+        assert asked.result().status_code in (201, 202)
+    busy.wait_ready("quick-patient")
 
 
 def test_a_quota_refuses_with_limit_and_use_and_does_not_count_as_a_failure(idle: Any, agent: Any) -> None:

@@ -78,11 +78,11 @@ def test_setup_says_what_it_did_and_what_it_kept(capsys: pytest.CaptureFixture[s
     setup(c, profiles={"half": {"share": "1/2"}}, agent="/run/there")
 
     said = capsys.readouterr().err.splitlines()
-    assert len(said) == 3
+    assert len(said) == 6
     assert "SimpleLocalProcessSpawner" in said[0]
     assert "half (default)" in said[1]
     assert "/run/there" in said[1]
-    assert "options_form, pre_spawn_hook" in said[2]
+    assert "options_form, pre_spawn_hook" in said[-1]
     assert c.VGPUHub.agent == "/run/there"
 
 

@@ -170,7 +170,8 @@ def test_events_of_an_older_ledger_are_told_whose_they_were(tmp_path: Path) -> N
         for statement in (
             "INSERT INTO vgpu_meta VALUES ('hub_name', 'lab')",
             "INSERT INTO vgpu_claims (entry_id, claim_id, hub, tenant, user_name, server_name, profile, backend, node,"
-            " devices, state, requested_at, ended_because) VALUES (1, 'c1', 'lab', 'ada/x', 'ada', 'x', '1/4 GPU', 'intercept',"
+            " devices, state, requested_at, ended_because)"
+            " VALUES (1, 'c1', 'lab', 'ada/x', 'ada', 'x', '1/4 GPU', 'intercept',"
             " 'node', '[]', 'bound', '2026-01-01 10:00:00', '')",
             "INSERT INTO vgpu_events VALUES (1, 1, '2026-01-01 10:00:00', 'requested', '')",
         ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -62,19 +63,29 @@ def start_kernel(quarter: GrantedClaim, tmp_path: Path) -> Iterator[StartKernel]
         manager.cleanup_resources()
 
 
+def wait_until_ready(client: BlockingKernelClient) -> None:
+    """Return when the Jupyter kernel answers; clients take one that is slow to answer for dead, and may be wrong."""
+    deadline = time.monotonic() + 90
+    while True:
+        try:
+            return client.wait_for_ready(30)
+        except RuntimeError:
+            assert time.monotonic() < deadline
+
+
 def printed(manager: KernelManager, source: str) -> str:
     """Return what a cell prints."""
     client = BlockingKernelClient(connection_file=manager.connection_file)
     client.load_connection_file()
     client.start_channels()
     try:
-        client.wait_for_ready(30)
+        wait_until_ready(client)
         texts: list[str] = []
 
         def hear(message: dict[str, Any]) -> None:
             texts.append(message["content"].get("text", "") or "\n".join(message["content"].get("traceback", [])))
 
-        client.execute_interactive(source, timeout=30, output_hook=hear)
+        client.execute_interactive(source, timeout=90, output_hook=hear)
         return "".join(texts)
     finally:
         client.stop_channels()

@@ -77,8 +77,25 @@ def test_a_notebook_has_what_its_processes_have_together() -> None:
     assert (two["path"], two["pids"], two["devices"][0]["memory_bytes"]) == ("two.ipynb", [20], 1)
 
 
-def test_a_notebook_that_does_not_use_the_slice_is_not_named() -> None:
-    assert by_notebook(usage(1.0, process(99)), None, [ONE, TWO], starter({})) == []
+def test_a_notebook_that_does_not_use_the_slice_has_nothing_of_it() -> None:
+    notebooks = by_notebook(usage(1.0, process(99)), None, [ONE, TWO], starter({}))
+
+    assert [(one["path"], one["pids"], one["devices"][0]["memory_bytes"]) for one in notebooks] == [
+        ("one.ipynb", [], 0),
+        ("two.ipynb", [], 0),
+    ]
+
+
+def test_sm_usage_is_there_where_every_process_has_it() -> None:
+    [both] = by_notebook(
+        usage(1.0, process(10, sm_usage=0.25), process(11, sm_usage=0.5)), None, [ONE], starter({11: 10})
+    )
+    [one] = by_notebook(usage(1.0, process(10, sm_usage=0.25), process(11)), None, [ONE], starter({11: 10}))
+    [none] = by_notebook(usage(1.0), None, [ONE], starter({}))
+
+    assert both["devices"][0]["sm_usage"] == 0.75
+    assert "sm_usage" not in one["devices"][0]
+    assert "sm_usage" not in none["devices"][0]
 
 
 def test_fractions_are_since_the_reading_before() -> None:
@@ -170,10 +187,10 @@ def notebooks(server: Server) -> Iterator[list[Notebook]]:
 
 
 def settled(server: Server, names: set[str]) -> list[dict[str, Any]]:
-    """Return the notebooks of a reading that names exactly `names`; a process that ends is seen a moment later."""
-    deadline = time.monotonic() + 10
+    """Return the notebooks of a reading in which exactly `names` use the slice; a process's end is seen later."""
+    deadline = time.monotonic() + 30
     while True:
-        seen = server.get("jupyter-vgpu/usage")["notebooks"]
+        seen = [notebook for notebook in server.get("jupyter-vgpu/usage")["notebooks"] if notebook["pids"]]
         if {notebook["path"] for notebook in seen} == names or time.monotonic() > deadline:
             return cast("list[dict[str, Any]]", seen)
 

@@ -27,7 +27,7 @@ PROFILES = {
 }
 SETTINGS = {
     "queue_timeout_seconds": 120.0,
-    "quotas": {"members": {"course": {"slices": 2, "gpu_hours": 20}}, "users": {"quick-spent": {"gpu_hours": 0.0001}}},
+    "quotas": {"members": {"course": {"slices": 2, "gpu_hours": 20}}, "users": {"quick-spent": {"gpu_hours": 0.001}}},
 }
 
 agent_of_the_run = _running.agent_of_the_run

@@ -31,7 +31,7 @@ def test_one_users_start_changes_anothers_open_page(
     log_in(page, hub, "ann")
     expect(row(page, "1/4 GPU")).to_contain_text("4 of 4 free now.")
     expect(row(page, "no GPU")).to_contain_text("No GPU. Always free.")
-    expect(page.locator(".jupyter-vgpu-quota")).to_contain_text("0.0 of 20 GPU-hours in the last 7 days")
+    expect(page.locator(".jupyter-vgpu-quota")).to_contain_text("0 of 20 GPU-hours in the last 7 days")
     expect(page.locator(".jupyter-vgpu-quota")).to_contain_text("20 GPU-hours left.")
 
     hub.spawn("quick-bob", "1/2 GPU")

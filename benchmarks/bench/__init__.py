@@ -1,0 +1,1 @@
+"""What the benchmarks that need a node agent and tenants share."""

@@ -1,0 +1,105 @@
+"""The service's process: serve, sample, and end with the hub."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from jupyterhub.services.auth import HubOAuth
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application
+
+from jupyter_vgpu.client import HubClient
+from jupyter_vgpu.errors import BadValueError, VGPUError
+from jupyter_vgpu.ledger import Ledger
+from jupyter_vgpu.service.handlers import HANDLERS, Unknown
+from jupyter_vgpu.service.lookout import Lookout
+from jupyter_vgpu.service.revocation import Revoker
+from jupyter_vgpu.service.sampling import Sampler
+from jupyter_vgpu.service.settings import ServiceSettings, read_settings
+
+log = logging.getLogger("jupyter_vgpu.service")
+
+# What somebody may do is asked again after as long.
+_RIGHTS_KEPT_SECONDS = 30
+_AGENT_TIMEOUT_SECONDS = 4.0
+_LARGEST_BODY_BYTES = 64 << 10
+
+
+def main() -> None:
+    """Serve until the hub ends, or says so."""
+    logging.basicConfig(level=logging.INFO, format="[%(levelname).1s %(asctime)s jupyter_vgpu.service] %(message)s")
+    logging.getLogger("tornado.access").setLevel(logging.WARNING)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
+    try:
+        asyncio.run(serve(read_settings(os.environ), os.environ.get("JUPYTERHUB_SERVICE_URL", "")))
+    except VGPUError as error:
+        sys.exit(f"jupyter_vgpu.service: {error}")
+
+
+async def serve(settings: ServiceSettings, url: str) -> None:
+    """Serve at `url`, a host and port of this machine, until told to end.
+
+    Raises:
+        BadValueError: `url` is none.
+    """
+    address = urlsplit(url)
+    if address.scheme != "http" or not address.hostname or not address.port:
+        raise BadValueError("JUPYTERHUB_SERVICE_URL", url, "a URL as http://127.0.0.1:10101 is; the hub sets it")
+    end = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, end.set)
+    if settings.hub_pid and not _watch(settings.hub_pid, end):
+        return
+    lookout = Lookout(
+        HubClient(settings.agent, timeout_seconds=_AGENT_TIMEOUT_SECONDS),
+        lambda: Ledger(settings.ledger_url, settings.hub_name),
+    )
+    server = HTTPServer(make_application(lookout), max_body_size=_LARGEST_BODY_BYTES, xheaders=True)
+    # The hub holds the port for us, see `jupyter_vgpu.hub.wiring`.
+    server.add_sockets(bind_sockets(address.port, address.hostname, reuse_port=True))
+    sampling = asyncio.ensure_future(Sampler(lookout, settings.sample_seconds).run())
+    log.info("serving %s%s", url, HubOAuth.instance().base_url)
+    try:
+        await end.wait()
+    finally:
+        server.stop()
+        sampling.cancel()
+        lookout.close()
+
+
+def make_application(lookout: Lookout) -> Application:
+    """Return the service, for the hub that the environment names."""
+    auth = HubOAuth.instance()
+    auth.cache_max_age = _RIGHTS_KEPT_SECONDS
+    return Application(
+        [(f"{auth.base_url}{path}", handler) for path, handler in HANDLERS],
+        default_handler_class=Unknown,
+        template_path=str(Path(__file__).with_name("templates")),
+        cookie_secret=os.urandom(32),
+        lookout=lookout,
+        revoker=Revoker(lookout, auth.api_url, auth.api_token),
+        streams=Counter(),
+    )
+
+
+def _watch(pid: int, end: asyncio.Event) -> bool:
+    """End with a process, however it ends; return whether it is our parent and lives.
+
+    A hub that is killed leaves its services behind, and the next hub starts its own.
+    """
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    if os.getppid() != pid:
+        return False
+    asyncio.get_running_loop().add_reader(pidfd, end.set)
+    return True

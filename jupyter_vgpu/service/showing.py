@@ -1,0 +1,86 @@
+"""How holdings read on the page: pretty units, UTC, words. Pure; the templates escape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from typing import Any
+
+from jupyter_vgpu.client import DeviceInfo
+from jupyter_vgpu.ledger import Event
+from jupyter_vgpu.service.holdings import Held, HeldDevice, Overview, may_revoke
+from jupyter_vgpu.service.rights import Viewer
+from jupyter_vgpu.units import format_bytes
+
+
+def overview_values(overview: Overview, viewer: Viewer) -> dict[str, Any]:
+    """Return what the template of the overview shows."""
+    return {
+        "rows": [row for one in overview.held for row in _rows(one, viewer)],
+        "devices": [_device(device) for device in sorted(overview.devices, key=lambda device: device["index"])],
+        "waiting": [
+            {"who": place.user, "server": place.server, "profile": place.profile, "since": moment(place.arrived_at)}
+            for place in overview.waiting
+        ],
+        "troubles": overview.troubles,
+        "count": len(overview.held),
+    }
+
+
+def _rows(one: Held, viewer: Viewer) -> Iterator[dict[str, Any]]:
+    """Give one row for each device of a claim; the first has what can be done about it."""
+    for number, device in enumerate(one.devices):
+        yield {
+            "id": f"claim-{one.claim}-{number}",
+            "claim": one.claim,
+            "who": one.user or f"another hub ({one.hub})",
+            "server": one.server,
+            "profile": one.profile,
+            "device": f"{device.index}: {device.name}" if device.index >= 0 else device.name,
+            "memory": _memory(device),
+            "gpu_time": _percent(device.gpu_time_fraction),
+            "waiting": _percent(device.waiting_fraction),
+            "share": f"{device.share:.0%}",
+            "enforced_by": one.enforced_by or "not known now",
+            "since": moment(datetime.fromtimestamp(one.since_at, timezone.utc)),
+            "may_revoke": number == 0 and may_revoke(one, viewer) and not one.revoked_by,
+            "note": f"being revoked by {one.revoked_by}" if one.revoked_by else "",
+        }
+
+
+def _memory(device: HeldDevice) -> str:
+    limit = format_bytes(device.memory_bytes)
+    return f"{format_bytes(device.memory_used_bytes)} of {limit}" if device.memory_used_bytes is not None else limit
+
+
+def _device(device: DeviceInfo) -> dict[str, str]:
+    return {
+        "id": f"device-{device['uuid']}",
+        "name": f"{device['index']}: {device['name']}",
+        "uuid": device["uuid"],
+        "memory": f"{format_bytes(device['free_bytes'])} of {format_bytes(device['total_bytes'])}",
+        "share": f"{device['free_share']:.0%}",
+        "claims": str(len(device["claims"])),
+    }
+
+
+def _percent(fraction: float | None) -> str:
+    return "–" if fraction is None else f"{fraction:.0%}"
+
+
+def shown_event(event: Event) -> dict[str, Any]:
+    """Return an event as the page shows it."""
+    return {
+        "at": moment(event.at),
+        "who": event.user + (f"/{event.server}" if event.server else ""),
+        "kind": event.kind,
+        "profile": event.profile,
+        "by": event.by,
+        "detail": event.detail,
+    }
+
+
+def moment(at: datetime) -> dict[str, str]:
+    """Return a moment for a `<time>`: for programs, and for people."""
+    at = at.astimezone(timezone.utc)
+    return {"iso": at.strftime("%Y-%m-%dT%H:%M:%SZ"), "text": at.strftime("%Y-%m-%d %H:%M:%S UTC")}
