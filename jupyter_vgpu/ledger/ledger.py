@@ -18,7 +18,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from jupyter_vgpu.errors import BadValueError, VGPUError
-from jupyter_vgpu.ledger import migrations
+from jupyter_vgpu.ledger import migrations, sqlite
 from jupyter_vgpu.ledger.audit import AuditBook
 from jupyter_vgpu.ledger.tables import ClaimRow, EventRow, Meta, PlaceRow
 from jupyter_vgpu.ledger.usage import UsageBook
@@ -94,8 +94,12 @@ class Ledger:
             self._engine = create_engine(self._url, connect_args={"timeout": _LOCKED_SECONDS} if is_sqlite else {})
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
             raise BadValueError("ledger_url", self._shown_url, f"{_URL_ALLOWED} ({error})") from error
+        file = _file_of(self._url)
+        if file is not None:
+            sqlite.prepare(self._engine, file)
         with self._session() as session:
-            _make_file(self._url)
+            if file is not None:
+                _make_file(file)
             self._check_version(session)
             migrations.upgrade(session.connection())
             self.hub_name = hub_name or _kept_hub_name(session)
@@ -369,10 +373,17 @@ def _parse_url(url: str) -> URL:
         raise BadValueError("ledger_url", url, _URL_ALLOWED) from error
 
 
-def _make_file(url: URL) -> None:
+def _file_of(url: URL) -> Path | None:
+    """Return the SQLite file that `url` names by its path; `None` when the ledger is something else."""
+    named = url.database or ":memory:"
+    if url.get_backend_name() != "sqlite" or named.startswith((":memory:", "file:")):
+        return None
+    return Path(named).absolute()
+
+
+def _make_file(path: Path) -> None:
     """Make a new SQLite file before SQLite does: it would be readable by everyone."""
-    if url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:"):
-        os.close(os.open(Path(str(url.database)), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
 
 
 def _kept_hub_name(session: Session) -> str:

@@ -36,7 +36,8 @@ SIM_API CUresult cuArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *ou
   size_t       bytes = 0;
   unsigned int flags = 0;
   (void)device;
-  return needs(sim_array_needs(array, &bytes, &flags), bytes, flags, out);
+  const bool is_known = sim_array_needs(array, &bytes, &flags);
+  return needs(is_known, bytes, flags, out);
 }
 
 SIM_API CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIREMENTS *out, CUmipmappedArray mipmap,
@@ -45,7 +46,8 @@ SIM_API CUresult cuMipmappedArrayGetMemoryRequirements(CUDA_ARRAY_MEMORY_REQUIRE
   size_t       bytes = 0;
   unsigned int flags = 0;
   (void)device;
-  return needs(sim_mipmap_needs(mipmap, &bytes, &flags), bytes, flags, out);
+  const bool is_known = sim_mipmap_needs(mipmap, &bytes, &flags);
+  return needs(is_known, bytes, flags, out);
 }
 
 // Every tile is 512 elements wide and 256 high; small levels have no tail of their own.
@@ -68,14 +70,16 @@ SIM_API CUresult cuArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *out, C
 {
   size_t       bytes = 0;
   unsigned int flags = 0;
-  return properties(sim_array_needs(array, &bytes, &flags), flags, out);
+  const bool   is_known = sim_array_needs(array, &bytes, &flags);
+  return properties(is_known, flags, out);
 }
 
 SIM_API CUresult cuMipmappedArrayGetSparseProperties(CUDA_ARRAY_SPARSE_PROPERTIES *out, CUmipmappedArray mipmap)
 {
   size_t       bytes = 0;
   unsigned int flags = 0;
-  return properties(sim_mipmap_needs(mipmap, &bytes, &flags), flags, out);
+  const bool   is_known = sim_mipmap_needs(mipmap, &bytes, &flags);
+  return properties(is_known, flags, out);
 }
 
 // ---- mapping; pre of all: sim_lock held

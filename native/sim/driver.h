@@ -88,6 +88,7 @@ struct CUstream_st {
   uint64_t                *queue;     // positions at which the last launches end, round; NULL before the first
   uint64_t                 launches;  // since then
   uint64_t                 launch_end;  // where the last one ends
+  uint64_t                 timing_end;  // and the last timing event
   _Atomic uint64_t         host_issued;       // host functions submitted
   _Atomic uint64_t         host_done;
   _Atomic(sim_capture_t *) capture;
@@ -169,7 +170,8 @@ typedef struct sim_thread_s {
   CUstream            own_stream;      // last per-thread stream used
   uint64_t            host_ns;         // the thread's own clock (timeline.c)
   uint64_t            credit_ns;       // how far it may lag behind the real one
-  bool                is_in_graph;     // what it submits now are nodes
+  uint64_t            seen_ns;         // when the thread last called
+  sim_unit_t          unit;            // open: what it submits now are nodes of a graph
   CUcontext           stack[SIM_STACK_DEPTH];
 } sim_thread_t;
 
@@ -258,5 +260,17 @@ struct CUfunc_st {
 #define SIM_FUNCTION_MAGIC 0x46554e43ul
 
 CUfunction sim_function_new(const char *name, CUmodule module);
+
+// A device function that computes (body.c).
+typedef struct sim_body_s {
+  const char *name;
+  const char *mangled;  // of the C++ compilers' (Itanium) ABI
+  CUresult (*run)(void **params, uint64_t threads);
+  uint8_t      sizes[4];  // of its parameters
+  unsigned int count;
+} sim_body_t;
+
+// returns: NULL for a function that only takes time
+const sim_body_t *sim_body_of(const char *name);
 
 #endif

@@ -129,7 +129,7 @@ enum {
 CUresult sim_event_record(CUevent event, CUstream stream)
 {
   const bool has_timing = (event->flags & DISABLE_TIMING) == 0;
-  if (!sim_thread.is_in_graph) {
+  if (!sim_thread.unit.is_open) {
     sim_host_pay(has_timing ? TIMING_HOST_NS : PLAIN_HOST_NS);
   }
   forget(event);
@@ -139,7 +139,7 @@ CUresult sim_event_record(CUevent event, CUstream stream)
   event->host_ticket = atomic_load(&stream->host_issued);
   event->moment_ns = 0;
   if (has_timing) {
-    event->position = sim_submit(stream, TIMING_NS);
+    event->position = sim_submit_timing(stream, TIMING_NS);
     event->end = event->position + TIMING_NS;
     sim_domain_t *domain = sim_domain(stream->context);
     sim_domain_lock(domain);
@@ -220,6 +220,9 @@ SIM_API CUresult cuEventQuery(CUevent event)
   CUresult result = check_usable(event);
   if (result == CUDA_SUCCESS) {
     result = sim_capture_check_unsafe();
+  }
+  if (result == CUDA_SUCCESS && (event->flags & DISABLE_TIMING) == 0) {
+    sim_host_catch_up();  // whoever asks for the moment of something may compare it with a clock
   }
   if (result == CUDA_SUCCESS && event->capture == NULL && !is_done(event)) {
     result = CUDA_ERROR_NOT_READY;

@@ -1,4 +1,4 @@
-// Device functions: what a name says about time, and the two that compute.
+// Device functions: what a name says about time. Those that compute are in body.c.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,52 +7,6 @@
 #include "driver.h"
 
 #define DEFAULT_NS 2000u
-
-// c[i] = a[i] + b[i] for i < n
-static CUresult vector_add(void **params, uint64_t threads)
-{
-  const float *a = *(const float **)params[0];
-  const float *b = *(const float **)params[1];
-  float       *c = *(float **)params[2];
-  const int    n = *(const int *)params[3];
-  const size_t count = n < 0 ? 0 : (uint64_t)n < threads ? (size_t)n : (size_t)threads;
-  const size_t bytes = count * sizeof *c;
-  if (!sim_is_reachable((uintptr_t)a, bytes) || !sim_is_reachable((uintptr_t)b, bytes) ||
-      !sim_is_reachable((uintptr_t)c, bytes)) {
-    return CUDA_ERROR_ILLEGAL_ADDRESS;
-  }
-  for (size_t i = 0; i < count; i++) {
-    c[i] = a[i] + b[i];
-  }
-  return CUDA_SUCCESS;
-}
-
-// x[i] *= f for i < n
-static CUresult scale(void **params, uint64_t threads)
-{
-  float       *x = *(float **)params[0];
-  const float  factor = *(const float *)params[1];
-  const int    n = *(const int *)params[2];
-  const size_t count = n < 0 ? 0 : (uint64_t)n < threads ? (size_t)n : (size_t)threads;
-  if (!sim_is_reachable((uintptr_t)x, count * sizeof *x)) {
-    return CUDA_ERROR_ILLEGAL_ADDRESS;
-  }
-  for (size_t i = 0; i < count; i++) {
-    x[i] *= factor;
-  }
-  return CUDA_SUCCESS;
-}
-
-static const struct {
-  const char *name;
-  const char *mangled;  // of the C++ compilers' (Itanium) ABI
-  CUresult (*body)(void **params, uint64_t threads);
-  uint8_t      sizes[4];
-  unsigned int count;
-} bodies[] = {
-    {"vector_add", "_Z10vector_addPfS_S_i", vector_add, {8, 8, 8, 4}, 4},
-    {"scale", "_Z5scalePffi", scale, {8, 4, 4}, 3},
-};
 
 // `sim_busy_<N>us` takes N microseconds, `sim_busy_<N>ns` nanoseconds, `sim_null` none, everything else two
 // microseconds; each for as many blocks as the board holds at once.
@@ -77,12 +31,11 @@ CUfunction sim_function_new(const char *name, CUmodule module)
   function->module = module;
   snprintf(function->name, sizeof function->name, "%s", name);
   function->duration_ns = duration_of(name);
-  for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
-    if (strcmp(name, bodies[i].name) == 0 || strcmp(name, bodies[i].mangled) == 0) {
-      function->body = bodies[i].body;
-      function->param_sizes = bodies[i].sizes;
-      function->param_count = bodies[i].count;
-    }
+  const sim_body_t *body = sim_body_of(name);
+  if (body != NULL) {
+    function->body = body->run;
+    function->param_sizes = body->sizes;
+    function->param_count = body->count;
   }
   return function;
 }

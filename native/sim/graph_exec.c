@@ -185,10 +185,10 @@ static CUresult launch(CUgraphExec exec, CUstream handle, sim_face_t face)
     return result;
   }
   // The host pays once, whatever the number of nodes.
-  sim_graph_pay(stream);
-  sim_thread.is_in_graph = true;
+  sim_graph_pay();
+  sim_unit_begin();
   result = sim_graph_run(exec->graph, stream, (exec->flags & AUTO_FREE_ON_LAUNCH) != 0);
-  sim_thread.is_in_graph = false;
+  sim_unit_end();
   return result;
 }
 

@@ -1,4 +1,4 @@
-// Launches: they take the time the function's name says, and two functions really compute.
+// Launches: they take the time the function's name says, and some functions really compute.
 //
 // A launch of `sim_null` takes no time, no lock and no clock: what it costs is what stands before it.
 

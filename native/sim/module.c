@@ -1,9 +1,9 @@
 // Modules and libraries: any image will do, and holds a function of every name one asks for. Of an image that is
 // PTX text, the device arrays count (module_global.c).
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "driver.h"
 #include "module.h"
@@ -55,6 +55,36 @@ static CUresult load_in_context(CUmodule *module, const void *image)
   return result == CUDA_SUCCESS ? load(module, image) : result;
 }
 
+// returns: the file's text, to be freed; NULL when it cannot be read
+static char *text_of(const char *path)
+{
+  enum { MOST_BYTES = 1 << 20 };
+  FILE *file = fopen(path, "re");
+  char *text = file == NULL ? NULL : calloc(1, MOST_BYTES + 1);
+  if (text != NULL && fread(text, 1, MOST_BYTES, file) == 0) {
+    free(text);
+    text = NULL;
+  }
+  if (file != NULL) {
+    fclose(file);
+  }
+  return text;
+}
+
+static CUresult load_file(CUmodule *out, const char *path, CUresult (*load_text)(CUmodule *, const void *))
+{
+  if (path == NULL) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  char *text = text_of(path);
+  if (text == NULL) {
+    return CUDA_ERROR_FILE_NOT_FOUND;
+  }
+  const CUresult result = load_text(out, text);
+  free(text);
+  return result;
+}
+
 SIM_API CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
   return load_in_context(module, image);
@@ -76,10 +106,7 @@ SIM_API CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image)
 
 SIM_API CUresult cuModuleLoad(CUmodule *module, const char *path)
 {
-  if (path == NULL || access(path, R_OK) != 0) {
-    return path == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_FILE_NOT_FOUND;
-  }
-  return load_in_context(module, "file");
+  return load_file(module, path, load_in_context);
 }
 
 static CUresult unload(CUmodule module)
@@ -206,10 +233,7 @@ SIM_API CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUj
   (void)library_options;
   (void)library_values;
   (void)library_count;
-  if (path == NULL || access(path, R_OK) != 0) {
-    return path == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_FILE_NOT_FOUND;
-  }
-  return load((CUmodule *)library, "file");
+  return load_file((CUmodule *)library, path, load);
 }
 
 SIM_API CUresult cuLibraryUnload(CUlibrary library)

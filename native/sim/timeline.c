@@ -1,17 +1,11 @@
-// When work is done: streams as positions in their context's time, and what the host pays for submitting.
+// When work is done: streams as positions in their context's time.
 //
 // What is submitted takes effect at once, in the order of submission; here it is only said how long it takes. The
 // legacy stream starts after all blocking streams and they after it. Small launches of several streams run at the
 // same time while there are SMs for them.
-//
-// The host has a clock of its own per thread: each launch takes it a few microseconds, of which the simulation needs
-// far fewer. It runs ahead of the real one by tens of microseconds at most, then the thread sleeps.
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <time.h>
 
 #include "driver.h"
 
@@ -23,87 +17,15 @@ enum {
   START_NS = 650,            // until a launch starts that does not follow another in its stream
   LOOK_AGAIN_NS = 4000000    // others may die or run dry earlier than foreseen
 };
-// How far a thread's clock may be ahead of the real one before it sleeps off half of that, in real time; and how much
-// of a late wake-up it catches up.
-enum { AHEAD_REAL_NS = 200000, CREDIT_NS = 500000 };
-
-// ---- the host's side
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-  return a < b ? a : b;
-}
-
-static void be_prompt(void)
-{
-  static _Thread_local bool is_prompt;
-  if (!is_prompt) {
-    // By default a thread is woken up to 50 us late.
-    prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-    is_prompt = true;
-  }
-}
-
-static void sleep_plainly(uint64_t moment_ns)
-{
-  const uint64_t        deadline_ns = sim_monotonic_of(moment_ns);
-  const struct timespec deadline = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
-                                    .tv_nsec = (long)(deadline_ns % 1000000000u)};
-  be_prompt();
-  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, NULL) == EINTR) {
-  }
-}
-
-void sim_sleep_until(uint64_t deadline_ns)
-{
-  enum { WORTH_IT_NS = 200000, EARLY_NS = 60000 };
-  const uint64_t now = sim_now_ns();
-  if (deadline_ns > now + WORTH_IT_NS && sim_monotonic_of(1) == 1) {
-    // The real driver spins. Here only the end of a long sleep does, or each wait would be late by a wake-up.
-    sleep_plainly(deadline_ns - EARLY_NS);
-    while (sim_now_ns() < deadline_ns) {
-    }
-  } else if (deadline_ns > now) {
-    sleep_plainly(deadline_ns);
-  }
-}
-
-// The host's clock goes on from where it should have been woken: what the real sleep was late is caught up.
-static void resume_host(uint64_t due_ns)
-{
-  const uint64_t now = sim_now_ns();
-  if (sim_thread.host_ns < due_ns) {
-    sim_thread.host_ns = least(due_ns, now);
-  }
-  sim_thread.credit_ns = now > sim_thread.host_ns ? least(now - sim_thread.host_ns, CREDIT_NS) : 0;
-}
-
-void sim_host_pay(uint64_t cost_ns)
-{
-  const uint64_t now = sim_now_ns();
-  if (sim_thread.host_ns + sim_thread.credit_ns < now) {
-    sim_thread.host_ns = now - sim_thread.credit_ns;
-  }
-  sim_thread.host_ns += cost_ns;
-  const uint64_t behind = now > sim_thread.host_ns ? now - sim_thread.host_ns : 0;
-  sim_thread.credit_ns = behind < sim_thread.credit_ns ? behind : sim_thread.credit_ns;
-  const uint64_t ahead_ns = AHEAD_REAL_NS / sim_monotonic_of(1);
-  if (sim_thread.host_ns > now + ahead_ns) {
-    sleep_plainly(sim_thread.host_ns - ahead_ns / 2);
-    const uint64_t awake = sim_now_ns();
-    sim_thread.credit_ns = awake < sim_thread.host_ns ? 0 : least(awake - sim_thread.host_ns, CREDIT_NS);
-  }
-}
 
 // ---- the context's lane
 
 // pre of all `in_*`: the domain entered
 
-static CUresult enter(CUcontext context, uint64_t *now)
+static void enter(CUcontext context, uint64_t *now)
 {
   *now = sim_domain_enter(sim_process.shared, context->domain);
   sim_events_settle(context);
-  return CUDA_SUCCESS;
 }
 
 static void leave(CUcontext context)
@@ -159,9 +81,36 @@ static void in_hold(CUstream stream, uint64_t position)
 // How far the lane will be when the host's clock, which may be ahead of the real one, says now.
 static uint64_t in_arrival(CUcontext context, uint64_t now)
 {
+  sim_unit_t *unit = &sim_thread.unit;
+  if (unit->is_open && unit->context == context) {
+    return unit->arrival;
+  }
   const uint64_t ahead = sim_thread.host_ns > now ? sim_thread.host_ns - now : 0;
   const bool     is_alone = sim_turns_is_alone(&sim_domain(context)->turns, context->lane);
-  return lane_of(context)->done + (is_alone ? ahead : 0);
+  const uint64_t arrival = lane_of(context)->done + (is_alone ? ahead : 0);
+  if (unit->is_open) {
+    *unit = (sim_unit_t){.is_open = true, .context = context, .arrival = arrival};
+  }
+  return arrival;
+}
+
+// To submit. What stands beside a timing event, where the device has nothing left to do before it, can be compared
+// with the host's own clock: so there the host must really be where the thread's clock says. For other work a queue
+// or nobody's clock is between the two, and the thread may run ahead.
+static void enter_to_submit(CUstream stream, bool is_timing, uint64_t *now)
+{
+  CUcontext context = stream->context;
+  enter(context, now);
+  if (sim_thread.host_ns <= *now || sim_thread.unit.context == context || !in_has_lane(context)) {
+    return;
+  }
+  const uint64_t position = in_position(stream);
+  const bool     is_beside = is_timing || (position != 0 && stream->timing_end == position);
+  if (is_beside && position <= in_arrival(context, *now)) {
+    leave(context);
+    sim_host_catch_up();
+    enter(context, now);
+  }
 }
 
 // The context's SMs in groups, each free from some position on. A launch takes those that became free last, so that
@@ -203,18 +152,45 @@ static uint32_t in_demand_ppm(CUcontext context, uint64_t goal_growth, uint64_t 
 static void in_queue(CUstream stream, uint64_t start, uint64_t duration, uint64_t sm_ns)
 {
   CUcontext      context = stream->context;
-  const uint64_t goal = lane_of(context)->goal;
+  sim_unit_t    *unit = &sim_thread.unit;
+  const bool     is_unit = unit->is_open && unit->context == context;
+  const uint64_t queued = lane_of(context)->goal;
+  const uint64_t goal = is_unit && unit->goal > queued ? unit->goal : queued;
   const uint64_t end = start + duration;
+  const uint32_t demand_ppm = in_demand_ppm(context, end > goal ? end - goal : 0, sm_ns);
   in_hold(stream, end);
-  sim_turns_queue(&sim_domain(context)->turns, context->lane, end,
-                  in_demand_ppm(context, end > goal ? end - goal : 0, sm_ns));
+  if (is_unit) {
+    unit->goal = end > goal ? end : goal;
+    unit->demand_ppm = demand_ppm;
+  } else {
+    sim_turns_queue(&sim_domain(context)->turns, context->lane, end, demand_ppm);
+  }
 }
 
-uint64_t sim_submit(CUstream stream, uint64_t duration_ns)
+void sim_unit_begin(void)
+{
+  sim_thread.unit = (sim_unit_t){.is_open = true};
+}
+
+void sim_unit_end(void)
+{
+  const sim_unit_t unit = sim_thread.unit;
+  uint64_t         now;
+  sim_thread.unit = (sim_unit_t){.is_open = false};
+  if (unit.context != NULL && unit.goal > 0) {
+    enter(unit.context, &now);
+    if (unit.context->lane < SIM_LANES) {
+      sim_turns_queue(&sim_domain(unit.context)->turns, unit.context->lane, unit.goal, unit.demand_ppm);
+    }
+    leave(unit.context);
+  }
+}
+
+static uint64_t submit(CUstream stream, uint64_t duration_ns, bool is_timing)
 {
   uint64_t now;
   uint64_t start = 0;
-  enter(stream->context, &now);
+  enter_to_submit(stream, is_timing, &now);
   if (in_has_lane(stream->context)) {
     const uint64_t position = in_position(stream);
     const uint64_t arrival = in_arrival(stream->context, now);
@@ -223,53 +199,19 @@ uint64_t sim_submit(CUstream stream, uint64_t duration_ns)
       in_queue(stream, start, duration_ns, 0);
     }
   }
+  stream->timing_end = is_timing ? stream->until : stream->timing_end;
   leave(stream->context);
   return start;
 }
 
-// Room in the stream's queue: the launch a queue's length ago must be done.
-static void wait_for_room(CUstream stream)
+uint64_t sim_submit(CUstream stream, uint64_t duration_ns)
 {
-  if (stream->queue == NULL) {
-    stream->queue = calloc(QUEUE_LAUNCHES, sizeof *stream->queue);
-  }
-  if (stream->queue != NULL) {
-    sim_position_wait(stream->context, stream->queue[stream->launches % QUEUE_LAUNCHES]);
-  }
+  return submit(stream, duration_ns, false);
 }
 
-void sim_submit_launch(CUstream stream, const sim_cost_t *cost)
+uint64_t sim_submit_timing(CUstream stream, uint64_t duration_ns)
 {
-  uint64_t  now;
-  CUcontext context = stream->context;
-  if (cost->duration_ns == 0) {
-    return;
-  }
-  if (!sim_thread.is_in_graph) {
-    const bool is_mps = atomic_load_explicit(&sim_control(context->device)->is_mps, memory_order_relaxed) != 0;
-    sim_host_pay(is_mps ? MPS_LAUNCH_HOST_NS : LAUNCH_HOST_NS);
-    wait_for_room(stream);
-  }
-  enter(context, &now);
-  if (in_has_lane(context)) {
-    const uint64_t position = in_position(stream);
-    const uint64_t arrival = in_arrival(context, now);
-    const bool     follows = stream->launch_end == position && position > arrival;
-    const uint64_t wanted = (position > arrival ? position : arrival) + (follows ? 0 : START_NS);
-    const uint64_t start = in_take_sms(context, wanted, cost->duration_ns, cost->sm_groups);
-    in_queue(stream, start, cost->duration_ns, cost->sm_ns);
-    stream->launch_end = start + cost->duration_ns;
-    if (stream->queue != NULL && !sim_thread.is_in_graph) {
-      stream->queue[stream->launches++ % QUEUE_LAUNCHES] = start + cost->duration_ns;
-    }
-  }
-  leave(context);
-}
-
-void sim_graph_pay(CUstream stream)
-{
-  (void)stream;
-  sim_host_pay(LAUNCH_HOST_NS);
+  return submit(stream, duration_ns, true);
 }
 
 // ---- asking and waiting
@@ -338,7 +280,7 @@ void sim_position_wait(CUcontext context, uint64_t position)
     sim_sleep_until(eta);
   }
   if (eta != 0) {
-    resume_host(eta);
+    sim_host_resume(eta);
   }
 }
 
@@ -356,4 +298,51 @@ void sim_stream_wait(CUstream stream)
       sim_sleep_until(sim_now_ns() + 50000);  // a host function still runs: its end is not known beforehand
     }
   }
+}
+
+// ---- launches
+
+// Room in the stream's queue: the launch a queue's length ago must be done.
+static void wait_for_room(CUstream stream)
+{
+  if (stream->queue == NULL) {
+    stream->queue = calloc(QUEUE_LAUNCHES, sizeof *stream->queue);
+  }
+  uint64_t eta;
+  if (stream->queue != NULL && !look(stream->context, stream->queue[stream->launches % QUEUE_LAUNCHES], &eta)) {
+    sim_position_wait(stream->context, stream->queue[stream->launches % QUEUE_LAUNCHES]);
+  }
+}
+
+void sim_submit_launch(CUstream stream, const sim_cost_t *cost)
+{
+  uint64_t  now;
+  CUcontext context = stream->context;
+  if (cost->duration_ns == 0) {
+    return;
+  }
+  if (!sim_thread.unit.is_open) {
+    const bool is_mps = atomic_load_explicit(&sim_control(context->device)->is_mps, memory_order_relaxed) != 0;
+    sim_host_pay(is_mps ? MPS_LAUNCH_HOST_NS : LAUNCH_HOST_NS);
+    wait_for_room(stream);
+  }
+  enter_to_submit(stream, false, &now);
+  if (in_has_lane(context)) {
+    const uint64_t position = in_position(stream);
+    const uint64_t arrival = in_arrival(context, now);
+    const bool     follows = stream->launch_end == position && position > arrival;
+    const uint64_t wanted = (position > arrival ? position : arrival) + (follows ? 0 : START_NS);
+    const uint64_t start = in_take_sms(context, wanted, cost->duration_ns, cost->sm_groups);
+    in_queue(stream, start, cost->duration_ns, cost->sm_ns);
+    stream->launch_end = start + cost->duration_ns;
+    if (stream->queue != NULL && !sim_thread.unit.is_open) {
+      stream->queue[stream->launches++ % QUEUE_LAUNCHES] = start + cost->duration_ns;
+    }
+  }
+  leave(context);
+}
+
+void sim_graph_pay(void)
+{
+  sim_host_pay(LAUNCH_HOST_NS);
 }

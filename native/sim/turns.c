@@ -94,10 +94,13 @@ static void note(sim_walk_t *walk, sim_turns_t *turns, uint32_t number, uint64_t
   lane->busy_ns += until - from;
   sim_span_t *spans = walk->spans[number];
   sim_span_t *last = &spans[(lane->span_count + SIM_SPANS - 1) % SIM_SPANS];
-  // One stretch, unless the pace differs (under MPS).
-  if (lane->span_count > 0 && last->until_ns == from && last->end == start &&
-      (until - from == amount) == (last->until_ns - last->from_ns == last->end - last->start) &&
-      until - from == amount) {
+  // One stretch, as long as the pace is the same: it differs under MPS, where it is known to a thousandth.
+  const double pace = until == from ? 1.0 : (double)amount / (double)(until - from);
+  const double last_pace = last->until_ns == last->from_ns
+                               ? 1.0
+                               : (double)(last->end - last->start) / (double)(last->until_ns - last->from_ns);
+  if (lane->span_count > 0 && last->until_ns == from && last->end == start && pace > last_pace * 0.999 &&
+      pace < last_pace * 1.001) {
     last->until_ns = until;
     last->end = end;
     return;
