@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 WINDOW_SECONDS = 1.0
 NS = 1_000_000_000
@@ -18,14 +18,20 @@ class Totals:
         launches: Launches, graph launches included.
         busy_ns: GPU time had.
         waited_ns: Time with work in flight, less the GPU time it had.
+        sm_ns: GPU time, times the part of the SMs that the launches could fill.
+        gated_ns: Time that launches stood at a closed gate or at the bound of what may be in flight.
+        throttled: Launches that did.
     """
 
     launches: int = 0
     busy_ns: int = 0
     waited_ns: int = 0
+    sm_ns: int = 0
+    gated_ns: int = 0
+    throttled: int = 0
 
     def __add__(self, other: Totals) -> Totals:
-        return Totals(self.launches + other.launches, self.busy_ns + other.busy_ns, self.waited_ns + other.waited_ns)
+        return Totals(*(mine + more for mine, more in zip(astuple(self), astuple(other), strict=True)))
 
 
 @dataclass(frozen=True)
@@ -37,12 +43,14 @@ class Rates:
         least_launches_per_second: The same in that part of the last second in which it was least.
         gpu_time_fraction: GPU time per time, 0..1.
         waiting_fraction: Time waited per time, over all processes together, 0..1.
+        sm_usage: GPU time, times the part of the SMs that the launches could fill, per time, 0..1.
     """
 
     launches_per_second: float = 0.0
     least_launches_per_second: float = 0.0
     gpu_time_fraction: float = 0.0
     waiting_fraction: float = 0.0
+    sm_usage: float = 0.0
 
 
 class History:
@@ -79,6 +87,7 @@ class History:
             ),
             gpu_time_fraction=min(1.0, max(0, after.busy_ns - before.busy_ns) / NS / seconds),
             waiting_fraction=min(1.0, max(0, after.waited_ns - before.waited_ns) / NS / seconds),
+            sm_usage=min(1.0, max(0, after.sm_ns - before.sm_ns) / NS / seconds),
         )
 
 

@@ -54,6 +54,24 @@ class _AgentCollector(Collector):
         waited = CounterMetricFamily(
             "jupyter_vgpu_claim_waited_seconds", "Time with work in flight, less GPU time.", labels=of_claim
         )
+        sm_time = CounterMetricFamily(
+            "jupyter_vgpu_claim_sm_seconds",
+            "GPU time, times the part of the SMs that the launches could fill.",
+            labels=of_claim,
+        )
+        throttled = CounterMetricFamily(
+            "jupyter_vgpu_claim_throttled_launches", "Launches that had to wait for leave to go.", labels=of_claim
+        )
+        gated = CounterMetricFamily(
+            "jupyter_vgpu_claim_gated_seconds", "Time that launches waited for leave to go.", labels=of_claim
+        )
+        windows = CounterMetricFamily("jupyter_vgpu_claim_windows", "Exclusive windows given.", labels=of_claim)
+        overruns = CounterMetricFamily(
+            "jupyter_vgpu_claim_overruns", "Windows that were not drained in time.", labels=of_claim
+        )
+        entitled = GaugeMetricFamily(
+            "jupyter_vgpu_claim_entitled_ratio", "Weighted max-min fair part of the device's time.", labels=of_claim
+        )
         processes = GaugeMetricFamily(
             "jupyter_vgpu_claim_processes", "Attached processes.", labels=["claim", "tenant", "hub"]
         )
@@ -73,10 +91,18 @@ class _AgentCollector(Collector):
                 launches.add_metric([*who, grant.uuid], totals.launches)
                 gpu_time.add_metric([*who, grant.uuid], totals.busy_ns / NS)
                 waited.add_metric([*who, grant.uuid], totals.waited_ns / NS)
+                sm_time.add_metric([*who, grant.uuid], totals.sm_ns / NS)
+                throttled.add_metric([*who, grant.uuid], totals.throttled)
+                gated.add_metric([*who, grant.uuid], totals.gated_ns / NS)
+                if (steered := tenant.steered(index)) is not None:
+                    windows.add_metric([*who, grant.uuid], steered.windows)
+                    overruns.add_metric([*who, grant.uuid], steered.overruns)
+                    entitled.add_metric([*who, grant.uuid], steered.entitled)
             processes.add_metric(who, len(tenant.processes))
             seen = tenant.verification
             verified.add_metric([*who, claim.backend], float(seen is not None and seen.enforcement.is_verified))
-        yield from (limit, used, overhead, launches, gpu_time, waited, processes, verified)
+        yield from (limit, used, overhead, launches, gpu_time, waited, sm_time, throttled, gated)
+        yield from (windows, overruns, entitled, processes, verified)
 
     def _events(self) -> Iterable[Metric]:
         events = self._agent.events

@@ -13,6 +13,9 @@ from jupyter_vgpu.model import Claim, Device, Grant
 from jupyter_vgpu.pages import Reading, Slot, TenantPages
 from jupyter_vgpu.steering import Steered, Steering
 
+# Threads of one process that may stand at a gate at a time, for a figure that could be.
+MOST_THREADS = 1024
+
 
 @dataclass(frozen=True)
 class Process:
@@ -152,6 +155,9 @@ class Tenant:
             launches=min(reading.launches, most_ns),
             waited_ns=min(reading.waited_ns, most_ns),
             busy_ns=min(reading.busy_ns, most_ns),
+            sm_ns=min(reading.sm_ns, reading.busy_ns, most_ns),
+            gated_ns=min(reading.gated_ns, most_ns * MOST_THREADS),
+            throttled=min(reading.throttled, most_ns),
         )
 
     def memory_bytes(self, index: int) -> int:
@@ -248,4 +254,6 @@ class Tenant:
 
 
 def _totals(reading: Reading) -> Totals:
-    return Totals(reading.launches, reading.busy_ns, reading.waited_ns)
+    return Totals(
+        reading.launches, reading.busy_ns, reading.waited_ns, reading.sm_ns, reading.gated_ns, reading.throttled
+    )

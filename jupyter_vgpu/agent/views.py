@@ -17,6 +17,7 @@ from jupyter_vgpu.client import (
     DeviceInfo,
     EnforcedBy,
     EventInfo,
+    GovernedInfo,
     PressureInfo,
     ProcessDeviceInfo,
     ProcessInfo,
@@ -159,7 +160,23 @@ def _used_view(tenant: Tenant, index: int, agent: Agent) -> UsageDeviceInfo:
         "gpu_time_fraction": rates.gpu_time_fraction,
         "waited_seconds": totals.waited_ns / NS,
         "waiting_fraction": rates.waiting_fraction,
+        "sm_usage": rates.sm_usage,
+        "throttled_launches": totals.throttled,
+        "gated_seconds": totals.gated_ns / NS,
+        "governed": _governed_view(tenant, index),
         "pressure": _pressure_view(tenant, grant.uuid, agent),
+    }
+
+
+def _governed_view(tenant: Tenant, index: int) -> GovernedInfo | None:
+    steered = tenant.steered(index)
+    if steered is None:
+        return None
+    return {
+        "entitled": steered.entitled,
+        "windows": steered.windows,
+        "overruns": steered.overruns,
+        "closed_seconds": steered.closed_ns / NS,
     }
 
 
@@ -194,6 +211,8 @@ def _process_device_view(process: Process, tenant: Tenant, index: int) -> Proces
         "launches": reading.launches,
         "gpu_time_seconds": reading.busy_ns / NS,
         "waited_seconds": reading.waited_ns / NS,
+        "throttled_launches": reading.throttled,
+        "gated_seconds": reading.gated_ns / NS,
     }
 
 

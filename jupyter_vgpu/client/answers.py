@@ -115,6 +115,19 @@ class PressureInfo(TypedDict):
     gpu_time_fraction: float
 
 
+class GovernedInfo(TypedDict):
+    """What the governor of GPU time did for, or to, a slice on a device.
+
+    `entitled` is its weighted max-min fair part as of now, 0..1: its share, more where others want less, less where it
+    wants less itself. `overruns` are windows for which others waited longer than its work should have taken.
+    """
+
+    entitled: float
+    windows: int
+    overruns: int
+    closed_seconds: float
+
+
 class _SmUsage(TypedDict, total=False):
     """GPU time × the part of the SMs that its launches could fill, over the last second, 0..1.
 
@@ -141,6 +154,9 @@ class UsageDeviceInfo(_SmUsage):
     gpu_time_fraction: float
     waited_seconds: float
     waiting_fraction: float
+    throttled_launches: int
+    gated_seconds: float
+    governed: GovernedInfo | None
     pressure: PressureInfo
 
 
@@ -153,6 +169,8 @@ class ProcessDeviceInfo(_SmUsage):
     launches: int
     gpu_time_seconds: float
     waited_seconds: float
+    throttled_launches: int
+    gated_seconds: float
 
 
 class ProcessInfo(TypedDict):

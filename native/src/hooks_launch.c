@@ -14,7 +14,7 @@
 // Launches between two looks at the agent's heartbeat: milliseconds apart at the fastest.
 #define LOOK_EVERY 4096u
 
-static inline jvgpu_launch_t begin(uint64_t shape, CUstream stream, const jvgpu_stream_calls_t *calls)
+static inline jvgpu_launch_t begin(jvgpu_work_t work, CUstream stream, const jvgpu_stream_calls_t *calls)
 {
   jvgpu_process_t     *self = jvgpu_tenant();
   const jvgpu_launch_t none = {.meter = NULL};
@@ -31,7 +31,7 @@ static inline jvgpu_launch_t begin(uint64_t shape, CUstream stream, const jvgpu_
   // Before anything is charged: a launch that waits has had nothing yet.
   jvgpu_pacer_t *pacer =
       jvgpu_pacer_is_needed(&self->control->devices[device]) ? jvgpu_pacer_admit(self, device) : NULL;
-  jvgpu_launch_t launch = jvgpu_meter_begin(self, device, shape, stream, calls);
+  jvgpu_launch_t launch = jvgpu_meter_begin(self, device, &work, stream, calls);
   launch.pacer = pacer;
   return launch;
 }
@@ -51,11 +51,21 @@ static inline CUresult end(jvgpu_launch_t launch, CUstream stream, const jvgpu_s
 #define LEGACY (&(const jvgpu_stream_calls_t){jvgpu_real.cuEventRecord, jvgpu_real.cuStreamIsCapturing})
 #define PER_THREAD (&(const jvgpu_stream_calls_t){jvgpu_real.cuEventRecord_ptsz, jvgpu_real.cuStreamIsCapturing_ptsz})
 
-static uint64_t shape_of(const void *f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                         unsigned int by, unsigned int bz, unsigned int shared)
+static jvgpu_work_t work_of(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                            unsigned int by, unsigned int bz, unsigned int shared)
 {
-  return jvgpu_shape_key(f, ((uint64_t)gx << 32) | gy, ((uint64_t)gz << 32) | bx,
-                         ((uint64_t)by << 48) ^ ((uint64_t)bz << 32) ^ shared);
+  return (jvgpu_work_t){.key = jvgpu_shape_key(f, ((uint64_t)gx << 32) | gy, ((uint64_t)gz << 32) | bx,
+                                               ((uint64_t)by << 48) ^ ((uint64_t)bz << 32) ^ shared),
+                        .f = f,
+                        .blocks = (uint64_t)gx * gy * gz,
+                        .threads = bx * by * bz,
+                        .shared = shared};
+}
+
+// Nothing is known of what it launches.
+static jvgpu_work_t work_unseen(const void *what, uint64_t how)
+{
+  return (jvgpu_work_t){.key = jvgpu_shape_key(what, how, 0, 0)};
 }
 
 // CUlaunchConfig, up to what is read.
@@ -67,10 +77,10 @@ typedef struct launch_config_s {
   CUstream     stream;
 } launch_config_t;
 
-static uint64_t shape_of_config(const launch_config_t *config, CUfunction f)
+static jvgpu_work_t work_of_config(const launch_config_t *config, CUfunction f)
 {
-  return shape_of(f, config->grid[0], config->grid[1], config->grid[2], config->block[0], config->block[1],
-                  config->block[2], config->shared);
+  return work_of(f, config->grid[0], config->grid[1], config->grid[2], config->block[0], config->block[1],
+                 config->block[2], config->shared);
 }
 
 CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
@@ -80,7 +90,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned
   if (!JVGPU_HAS_CU(cuLaunchKernel)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = begin(shape_of(f, gx, gy, gz, bx, by, bz, shared), stream, LEGACY);
+  const jvgpu_launch_t launch = begin(work_of(f, gx, gy, gz, bx, by, bz, shared), stream, LEGACY);
   return end(launch, stream, LEGACY,
              jvgpu_real.cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
 }
@@ -92,7 +102,7 @@ CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, uns
   if (!JVGPU_HAS_CU(cuLaunchKernel_ptsz)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = begin(shape_of(f, gx, gy, gz, bx, by, bz, shared), stream, PER_THREAD);
+  const jvgpu_launch_t launch = begin(work_of(f, gx, gy, gz, bx, by, bz, shared), stream, PER_THREAD);
   return end(launch, stream, PER_THREAD,
              jvgpu_real.cuLaunchKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
 }
@@ -106,7 +116,7 @@ CUresult cuLaunchKernelEx(const void *config, CUfunction f, void **params, void 
     return jvgpu_real.cuLaunchKernelEx(config, f, params, extra);
   }
   const CUstream       stream = ((const launch_config_t *)config)->stream;
-  const jvgpu_launch_t launch = begin(shape_of_config(config, f), stream, LEGACY);
+  const jvgpu_launch_t launch = begin(work_of_config(config, f), stream, LEGACY);
   return end(launch, stream, LEGACY, jvgpu_real.cuLaunchKernelEx(config, f, params, extra));
 }
 
@@ -119,7 +129,7 @@ CUresult cuLaunchKernelEx_ptsz(const void *config, CUfunction f, void **params, 
     return jvgpu_real.cuLaunchKernelEx_ptsz(config, f, params, extra);
   }
   const CUstream       stream = ((const launch_config_t *)config)->stream;
-  const jvgpu_launch_t launch = begin(shape_of_config(config, f), stream, PER_THREAD);
+  const jvgpu_launch_t launch = begin(work_of_config(config, f), stream, PER_THREAD);
   return end(launch, stream, PER_THREAD, jvgpu_real.cuLaunchKernelEx_ptsz(config, f, params, extra));
 }
 
@@ -130,7 +140,7 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int g
   if (!JVGPU_HAS_CU(cuLaunchCooperativeKernel)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = begin(shape_of(f, gx, gy, gz, bx, by, bz, shared), stream, LEGACY);
+  const jvgpu_launch_t launch = begin(work_of(f, gx, gy, gz, bx, by, bz, shared), stream, LEGACY);
   return end(launch, stream, LEGACY,
              jvgpu_real.cuLaunchCooperativeKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params));
 }
@@ -142,7 +152,7 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned 
   if (!JVGPU_HAS_CU(cuLaunchCooperativeKernel_ptsz)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = begin(shape_of(f, gx, gy, gz, bx, by, bz, shared), stream, PER_THREAD);
+  const jvgpu_launch_t launch = begin(work_of(f, gx, gy, gz, bx, by, bz, shared), stream, PER_THREAD);
   return end(launch, stream, PER_THREAD,
              jvgpu_real.cuLaunchCooperativeKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, params));
 }
@@ -153,7 +163,7 @@ CUresult cuLaunchCooperativeKernelMultiDevice(void *list, unsigned int devices, 
     return JVGPU_NO_SUCH_CU;
   }
   // One call, a launch on each device of the list; counted once, where it was made.
-  const jvgpu_launch_t launch = begin(jvgpu_shape_key(&jvgpu_real, devices, 0, 0), NULL, LEGACY);
+  const jvgpu_launch_t launch = begin(work_unseen(&jvgpu_real, devices), NULL, LEGACY);
   return end(launch, NULL, LEGACY, jvgpu_real.cuLaunchCooperativeKernelMultiDevice(list, devices, flags));
 }
 
@@ -162,7 +172,7 @@ CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream)
   if (!JVGPU_HAS_CU(cuGraphLaunch)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = begin(jvgpu_shape_key(graph, 0, 0, 0), stream, LEGACY);
+  const jvgpu_launch_t launch = begin(work_unseen(graph, 0), stream, LEGACY);
   return end(launch, stream, LEGACY,
              jvgpu_graph_memory_launch(jvgpu_real.cuGraphLaunch, graph, stream, jvgpu_real.cuStreamIsCapturing));
 }
@@ -172,7 +182,7 @@ CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
   if (!JVGPU_HAS_CU(cuGraphLaunch_ptsz)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = begin(jvgpu_shape_key(graph, 0, 0, 0), stream, PER_THREAD);
+  const jvgpu_launch_t launch = begin(work_unseen(graph, 0), stream, PER_THREAD);
   return end(
       launch, stream, PER_THREAD,
       jvgpu_graph_memory_launch(jvgpu_real.cuGraphLaunch_ptsz, graph, stream, jvgpu_real.cuStreamIsCapturing_ptsz));
@@ -185,7 +195,7 @@ CUresult cuLaunch(CUfunction f)
   if (!JVGPU_HAS_CU(cuLaunch)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = begin(jvgpu_shape_key(f, 1, 0, 0), NULL, LEGACY);
+  const jvgpu_launch_t launch = begin(work_unseen(f, 1), NULL, LEGACY);
   return end(launch, NULL, LEGACY, jvgpu_real.cuLaunch(f));
 }
 
@@ -195,7 +205,7 @@ CUresult cuLaunchGrid(CUfunction f, int width, int height)
     return JVGPU_NO_SUCH_CU;
   }
   const jvgpu_launch_t launch =
-      begin(shape_of(f, (unsigned int)width, (unsigned int)height, 1, 0, 0, 0, 0), NULL, LEGACY);
+      begin(work_unseen(f, ((uint64_t)(unsigned int)width << 32) | (unsigned int)height), NULL, LEGACY);
   return end(launch, NULL, LEGACY, jvgpu_real.cuLaunchGrid(f, width, height));
 }
 
@@ -205,6 +215,6 @@ CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream)
     return JVGPU_NO_SUCH_CU;
   }
   const jvgpu_launch_t launch =
-      begin(shape_of(f, (unsigned int)width, (unsigned int)height, 1, 0, 0, 0, 0), stream, LEGACY);
+      begin(work_unseen(f, ((uint64_t)(unsigned int)width << 32) | (unsigned int)height), stream, LEGACY);
   return end(launch, stream, LEGACY, jvgpu_real.cuLaunchGridAsync(f, width, height, stream));
 }

@@ -210,6 +210,7 @@ static void bind_cuda(void *handle)
   ASK(cuCtxGetLimit);
   ASK(cuCtxFromGreenCtx);
   ASK(cuDeviceGetAttribute);
+  ASK(cuOccupancyMaxActiveBlocksPerMultiprocessor);
   ASK(cuDeviceGetDefaultMemPool);
   ASK(cuDeviceGetGraphMemAttribute);
   ASK(cuGraphChildGraphNodeGetGraph);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "clock.h"
+#include "occupancy.h"
 #include "process.h"
 #include "real.h"
 
@@ -20,6 +21,7 @@
 #define NEW_SHAPE_TRIES 32u
 
 struct jvgpu_meter_s {
+  uint32_t sms;           // of the device, 0 = not asked yet
   uint64_t due_ns;        // GPU time at which the next sample is due
   uint32_t last_sampled;  // the sampler's count of launches at the last sample
   uint32_t random;
@@ -104,6 +106,14 @@ static bool look_at_flight(jvgpu_process_t *self, jvgpu_meter_t *meter, int devi
   return is_idle;
 }
 
+static void charge_late(jvgpu_meter_t *meter, jvgpu_use_t *use, uint64_t late_ns)
+{
+  if (late_ns != 0) {
+    __atomic_fetch_add(&use->busy_ns, late_ns, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&use->sm_ns, meter->sampler.late_sm_ns, __ATOMIC_RELAXED);
+  }
+}
+
 void jvgpu_meter_drained(jvgpu_process_t *self)
 {
   for (int device = 0; device < (int)JVGPU_MAX_DEVICES; device++) {
@@ -115,9 +125,7 @@ void jvgpu_meter_drained(jvgpu_process_t *self)
     // A program may end here: its first samples are done now, and no later launch would take them in.
     if (__atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) == 0) {
       const uint64_t late_ns = jvgpu_sampler_collect(&meter->sampler, contenders_of(self, device));
-      if (late_ns != 0) {
-        __atomic_fetch_add(&use_of(self, device)->busy_ns, late_ns, __ATOMIC_RELAXED);
-      }
+      charge_late(meter, use_of(self, device), late_ns);
     }
     if (begun_ns != 0) {
       note_waiting(self, meter, device, begun_ns);
@@ -155,7 +163,26 @@ static uint64_t charge(jvgpu_meter_t *meter, jvgpu_use_t *use, jvgpu_shape_t *sh
   const uint64_t overlap_ppm = __atomic_load_n(&meter->sampler.overlap_ppm, __ATOMIC_RELAXED);
   const uint64_t charge_ns = overlap_ppm == 1000000 ? duration_ns : duration_ns * overlap_ppm / 1000000;
   *charged_ns = charge_ns;
+  __atomic_fetch_add(&use->sm_ns, charge_ns * shape->sm_ppm / 1000000, __ATOMIC_RELAXED);
   return __atomic_add_fetch(&use->busy_ns, charge_ns, __ATOMIC_RELAXED);
+}
+
+// Once for each shape: neither call waits for anything, and both may be made while a capture lives.
+static void ask_sm_part(jvgpu_meter_t *meter, jvgpu_shape_t *shape, const jvgpu_work_t *work)
+{
+  int      a_sm = 0, sms = 0;
+  CUdevice dev;
+  if (meter->sms == 0 && jvgpu_real.cuCtxGetDevice(&dev) == CUDA_SUCCESS &&
+      jvgpu_real.cuDeviceGetAttribute(&sms, 16 /* MULTIPROCESSOR_COUNT */, dev) == CUDA_SUCCESS && sms > 0) {
+    meter->sms = (uint32_t)sms;
+  }
+  if (meter->sms == 0 || work->f == NULL || jvgpu_real.cuOccupancyMaxActiveBlocksPerMultiprocessor == NULL ||
+      jvgpu_real.cuOccupancyMaxActiveBlocksPerMultiprocessor(&a_sm, work->f, (int)work->threads, work->shared) !=
+          CUDA_SUCCESS) {
+    shape->sm_ppm = 1000000;
+    return;
+  }
+  shape->sm_ppm = jvgpu_sm_part_ppm(work->blocks, meter->sms, (uint64_t)a_sm * meter->sms);
 }
 
 static void note_stream(jvgpu_meter_t *meter, CUstream stream)
@@ -178,7 +205,7 @@ static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int devi
   meter->last_sampled = meter->sampler.launches;
 }
 
-jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, uint64_t shape_key, CUstream stream,
+jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_work_t *work, CUstream stream,
                                  const jvgpu_stream_calls_t *calls)
 {
   jvgpu_launch_t launch = {.meter = NULL};
@@ -189,7 +216,10 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, uint64_t sha
   if (meter == NULL) {
     return launch;
   }
-  jvgpu_shape_t *shape = jvgpu_shapes_find(&meter->shapes, shape_key);
+  jvgpu_shape_t *shape = jvgpu_shapes_find(&meter->shapes, work->key);
+  if (__builtin_expect(shape->sm_ppm == 0, 0)) {
+    ask_sm_part(meter, shape, work);
+  }
   const uint64_t busy_ns = charge(meter, use, shape, &launch.charged_ns);
   // Not atomic on purpose: a launch lost between threads only lengthens a sample's interval.
   const uint32_t launches = __atomic_load_n(&meter->sampler.launches, __ATOMIC_RELAXED) + 1;
@@ -211,9 +241,7 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, uint64_t sha
   const int  sample = jvgpu_sampler_open(&meter->sampler, shape, stream, is_idle, calls, contenders_of(self, device),
                                          busy_ns, &late_ns);
   set_next(self, meter, device, busy_ns + late_ns);
-  if (late_ns != 0) {
-    __atomic_fetch_add(&use->busy_ns, late_ns, __ATOMIC_RELAXED);
-  }
+  charge_late(meter, use, late_ns);
   if (sample >= 0) {
     launch.meter = meter;
     launch.sample = sample;

@@ -26,9 +26,18 @@ typedef struct jvgpu_launch_s {
   uint64_t              charged_ns;  // 0 = its duration is not known yet
 } jvgpu_launch_t;
 
+// What is launched.
+typedef struct jvgpu_work_s {
+  uint64_t   key;     // of its shape
+  CUfunction f;       // NULL = a graph, or nothing is known of its grid
+  uint64_t   blocks;  // of the grid
+  uint32_t   threads; // of a block
+  uint32_t   shared;  // dynamic shared memory of a block, bytes
+} jvgpu_work_t;
+
 // Count and charge a launch, and open a sample if one is due.
 // pre: the stream is not capturing.
-jvgpu_launch_t jvgpu_meter_begin(struct jvgpu_process_s *self, int device, uint64_t shape_key, CUstream stream,
+jvgpu_launch_t jvgpu_meter_begin(struct jvgpu_process_s *self, int device, const jvgpu_work_t *work, CUstream stream,
                                  const jvgpu_stream_calls_t *calls);
 // End the sample after the launch. pre: launch.meter != NULL.
 void jvgpu_meter_end(jvgpu_launch_t launch, CUstream stream, const jvgpu_stream_calls_t *calls, CUresult result);

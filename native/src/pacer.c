@@ -235,7 +235,9 @@ static void wait_until_admitted(jvgpu_pacer_t *pacer, bool is_bounded)
 {
   const uint64_t begun_ns = jvgpu_now_ns();
   uint64_t       now_ns = begun_ns;
-  __atomic_fetch_add(&use_of(pacer)->blocked, 1, __ATOMIC_RELAXED);
+  // Taken off where it was added, also if this process has moved to other pages meanwhile.
+  jvgpu_use_t *use = use_of(pacer);
+  __atomic_fetch_add(&use->blocked, 1, __ATOMIC_RELAXED);
   jvgpu_meter_waits(pacer->self, pacer->device);
   do {
     if (try_to_pass(pacer, is_bounded, now_ns)) {
@@ -243,8 +245,8 @@ static void wait_until_admitted(jvgpu_pacer_t *pacer, bool is_bounded)
     }
     now_ns = jvgpu_now_ns();
   } while (now_ns - begun_ns < MOST_GATED_NS && !is_released(pacer));
-  jvgpu_use_t *use = use_of(pacer);
   __atomic_fetch_sub(&use->blocked, 1, __ATOMIC_RELAXED);
+  use = use_of(pacer);
   __atomic_fetch_add(&use->gated_ns, jvgpu_now_ns() - begun_ns, __ATOMIC_RELAXED);
   __atomic_fetch_add(&use->throttled, 1, __ATOMIC_RELAXED);
 }

@@ -37,6 +37,7 @@ typedef struct jvgpu_real_s {
   CUresult (*cuCtxGetApiVersion)(CUcontext ctx, unsigned int *version);
   CUresult (*cuCtxGetLimit)(size_t *value, int limit);
   CUresult (*cuCtxFromGreenCtx)(CUcontext *ctx, CUgreenCtx green);
+  CUresult (*cuOccupancyMaxActiveBlocksPerMultiprocessor)(int *blocks, CUfunction f, int threads, size_t shared);
   CUresult (*cuDeviceGetAttribute)(int *value, int attribute, CUdevice dev);
   CUresult (*cuDeviceGetDefaultMemPool)(CUmemoryPool *pool, CUdevice dev);
   CUresult (*cuDeviceGetGraphMemAttribute)(CUdevice dev, int attribute, void *value);

@@ -109,11 +109,14 @@ static uint64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, ui
 static uint64_t collect(jvgpu_sampler_t *sampler, uint32_t contenders)
 {
   uint64_t late_ns = 0;
+  sampler->late_sm_ns = 0;
   for (int i = 0; i < JVGPU_MOST_SAMPLES; i++) {
     jvgpu_sample_t *sample = &sampler->samples[i];
     if (__atomic_load_n(&sample->state, __ATOMIC_ACQUIRE) == JVGPU_SAMPLE_PENDING &&
         jvgpu_real.cuEventQuery(sample->ended) == CUDA_SUCCESS) {
-      late_ns += learn(sampler, sample, contenders);
+      const uint64_t more_ns = learn(sampler, sample, contenders);
+      late_ns += more_ns;
+      sampler->late_sm_ns += more_ns != 0 ? more_ns * sample->shape->sm_ppm / 1000000 : 0;
       sample->state = JVGPU_SAMPLE_FREE;
     }
   }

@@ -67,6 +67,7 @@ typedef struct jvgpu_sampler_s {
   uint32_t       streams;       // how many that were
   bool           is_mixed;      // launches of several shapes are interleaved over streams
   double         overlap;       // GPU time of all launches together as part of their durations' sum
+  uint64_t       late_sm_ns;    // of late charges taken in by the last call, times the part of the SMs
   uint64_t       overlap_ppm;   // the same, for the launch path; 1000000 = one after the other
   jvgpu_pulse_t  pulse;
 } jvgpu_sampler_t;

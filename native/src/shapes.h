@@ -27,6 +27,7 @@ typedef struct jvgpu_shape_s {
   uint8_t  by_turns;     // the mean rests on parts of turns
   uint8_t  singly;       // samples to take of one launch only: its runs are not queued
   uint32_t tries;        // samples begun
+  uint32_t sm_ppm;       // part of the SMs that a launch can fill, 0 = not asked yet
 } jvgpu_shape_t;
 
 typedef struct jvgpu_shapes_s {

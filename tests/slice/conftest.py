@@ -84,13 +84,15 @@ class Agent:
         self._process.send_signal(how)
         self._process.wait(START_SECONDS)
 
-    def claim(self, memory_bytes: int, share: str = "1/8", devices: int = 1, tenant: str = "alice") -> Slice:
+    def claim(
+        self, memory_bytes: int, share: str = "1/8", devices: int = 1, tenant: str = "alice", ceiling: str = "1"
+    ) -> Slice:
         """Return a slice for `tenant`, this user's own."""
         part = Fraction(share)
         profile = Profile(
             name="test",
             share_ppm=int(part * 1_000_000),
-            ceiling_ppm=1_000_000,
+            ceiling_ppm=int(Fraction(ceiling) * 1_000_000),
             memory=Memory(fraction=None, size_bytes=memory_bytes),
             devices=devices,
         )
