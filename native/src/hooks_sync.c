@@ -4,6 +4,7 @@
 #include <stddef.h>
 
 #include "hooks.h"
+#include "pools.h"
 #include "process.h"
 
 // What the host waited for is done; whether that was all there was, the stream or context says, which
@@ -13,6 +14,7 @@ static CUresult waited(CUresult result)
   jvgpu_process_t *self = jvgpu_tenant();
   if (result == CUDA_SUCCESS && self != NULL) {
     jvgpu_meter_drained(self);
+    jvgpu_pools_waited(self);
   }
   return result;
 }

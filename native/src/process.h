@@ -64,6 +64,7 @@ typedef struct jvgpu_process_s {
 
   jvgpu_meter_t *meters[JVGPU_MAX_DEVICES];  // by device of the claim; NULL before its first launch
 
+  uint32_t     has_freed;  // memory was given back to a pool, which may let go of it when the host waits
   jvgpu_lock_t pool_lock;
   jvgpu_pool_t pools[JVGPU_MOST_POOLS];
   CUcontext    primary[JVGPU_MOST_ORDINALS];
