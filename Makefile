@@ -5,6 +5,7 @@
 #   DEMO_PORT  where `make demo` listens                       (default 8000)
 #   DEMO_BOARD simulated board of the demo, even where there is a GPU  (default none)
 #   LAB        passed on to `make lab-day`, as in LAB="--users 30 --seconds 20"
+#   MATRIX     passed on to `make memory-matrix`, as in MATRIX="--simulate a100-80"
 #   ARGS       passed on to pytest, as in ARGS="tests/hub -x"
 
 VENV ?= .venv
@@ -12,6 +13,7 @@ DEMO_PORT ?= 8000
 DEMO_BOARD ?=
 ARGS ?=
 LAB ?=
+MATRIX ?=
 
 # npm and yarn would leave a cache of compiled modules in /tmp.
 export NODE_DISABLE_COMPILE_CACHE := 1
@@ -68,6 +70,10 @@ wheel: labextension ## Build the sdist and the wheel into dist
 .PHONY: meter-summary
 meter-summary: ## Print how far the meter of GPU time is from the truth, as last measured on a GPU
 	@python3 benchmarks/meter/summary.py
+
+.PHONY: memory-matrix
+memory-matrix: setup-test ## Go every way to get device memory: is it limited, counted, freed? On the GPU, else a simulated one
+	$(BIN)/python benchmarks/memory/matrix.py $(MATRIX)
 
 # --- to check ----------------------------------------------------------------------------------------
 

@@ -1,16 +1,17 @@
-"""A day of a teaching lab in minutes: many scripted users, a real hub with its real proxy, an agent with four boards.
+"""A day of a teaching lab in minutes: scripted users, a real hub with its real proxy, an agent with four boards.
 
-    python benchmarks/lab/day.py [--users 200] [--seconds 150] [--kills 3]
+    python benchmarks/lab/day.py [--users 200] [--seconds 150] [--kills 3] [--out DIR]
 
-Users arrive over the compressed day, ask for a slice over REST, wait in the queue if they must, hold it for a while and
-leave. The hub is killed (SIGKILL) while they do and started again; whoever was being served asks again. All the while
-the agent is asked who holds what. The last line says what was found; the exit status is 1 if a promise was broken:
+Users arrive over the compressed day, ask for a slice over REST, wait in the queue if they must, hold it for a while,
+using the GPU, and leave. The hub is killed (SIGKILL) while they do and started again. All the while the agent is asked
+who holds what. The last line says what was found; the exit status is 1 if a promise was broken:
 
     spawns N, over-committed 0, leaked 0, rules broken 0, added p95 N ms
 
-`over-committed` counts looks at which a device had promised more memory or time than it has, `leaked` the claims that
-are left when all have gone, `rules broken` the looks at which a user held more than the quota (one slice each), and
-`added` is the time between asking the agent for a free slice and having it written down, as the ledger knows it.
+`over-committed` counts looks at which a device had promised more memory or time than it has. `leaked` are claims that
+are left when all have gone, at the agent or in the ledger. `rules broken` counts looks at which a user or a group held
+more slices than their quota, claims made when GPU-hours were used up, and second slices given. `added` is what the hub
+measures: the time that our code added to a start, without the wait for a slice that was taken.
 """
 
 from __future__ import annotations
@@ -20,21 +21,26 @@ import contextlib
 import importlib.util
 import json
 import os
-import random
+import platform
+import re
 import shutil
 import signal
 import sys
 import threading
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import httpx
+from people import Board, Person, scripts
+from watch import Rules, Watch
 
-ROOT = Path(__file__).parents[2]
-ODDS = {"1/4 GPU": 75, "1/2 GPU": 20, "whole GPU": 5}
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+OPENS, CLOSES = 8 * 60, 18 * 60  # the lab's hours, in minutes of the simulated day
+TIMES = re.compile(r"(student-\d+) starts: ([\d.]+) ms added by us, ([\d.]+) s waited")
 
 
 def _parts() -> Any:
@@ -47,145 +53,154 @@ def _parts() -> Any:
     return module
 
 
-class Watch(threading.Thread):
-    """Asks the agent again and again who holds what."""
-
-    def __init__(self, agent: Any) -> None:
-        """Watch `agent` until `ended` is set."""
-        super().__init__(daemon=True)
-        self.agent = agent
-        self.ended = threading.Event()
-        self.looks = self.over_committed = self.rules_broken = self.most = 0
-
-    def run(self) -> None:
-        """Look ten times a second."""
-        while not self.ended.wait(0.1):
-            claims = self.agent.claims()
-            totals = {device["uuid"]: device["total_bytes"] for device in self.agent.client.devices()}
-            memory: Counter[str] = Counter()
-            share: Counter[str] = Counter()
-            for claim in claims:
-                for part in claim["devices"]:
-                    memory[part["uuid"]] += part["memory_bytes"]
-                    share[part["uuid"]] += round(part["share"] * 1e6)
-            self.looks += 1
-            self.most = max(self.most, len(claims))
-            self.over_committed += any(memory[u] > totals[u] or share[u] > 1_000_000 for u in totals)
-            held = Counter(claim["tenant"].partition("/")[0] for claim in claims)
-            self.rules_broken += any(count > 1 for count in held.values())
-
-
 class Day:
-    """The users and what became of them."""
+    """One day: the hub, the agent, the people, and what was seen of them."""
 
-    def __init__(self, hub: Any, users: int, seconds: float, seed: int = 1) -> None:
-        """Script `users` users over `seconds` of arrivals."""
+    def __init__(self, hub: Any, agent: Any, wanted: argparse.Namespace, rules: Rules) -> None:
+        """Prepare the day; nothing happens yet."""
         self.hub = hub
-        chance = random.Random(seed)
-        self.scripts = [
-            (
-                f"quick-{n}",
-                chance.uniform(0, seconds),
-                chance.choices(list(ODDS), list(ODDS.values()))[0],
-                chance.uniform(2, 12),
-            )
-            for n in range(users)
-        ]
-        self.started = time.monotonic()
-        self.spawns = 0
-        self.gave_up: list[str] = []
-        self.second_slices = 0
+        self.agent = agent
+        self.wanted = wanted
+        self.tally: Counter[str] = Counter()
+        self.watch = Watch(agent, rules)
+        self.board = Board(hub.api)
+        plan = scripts(wanted.users, wanted.seconds, rules.greedy, wanted.seed)
+        self.people = [Person(script, hub.api, self.board, self.tally) for script in plan]
+        self.began = 0.0
+        self.kills = 0
+        self.leaked = 0
 
-    def live(self, script: tuple[str, float, str, float]) -> None:
-        """Be one user: come, ask until served, try for a second slice, work, go."""
-        user, arrives, profile, works = script
-        time.sleep(max(0.0, self.started + arrives - time.monotonic()))
-        deadline = time.monotonic() + 300
-        while not self._is_ready(user):
-            if time.monotonic() > deadline:
-                self.gave_up.append(user)
-                return
-            if self._is_gone(user):
-                self._try("POST", user, profile)
-            time.sleep(3.0)  # more often, 200 of them keep the hub busy with questions
-        self.spawns += 1
-        answer = self._try("POST", user, profile, "second")
-        self.second_slices += answer is not None and answer.status_code in (201, 202)
-        time.sleep(works)
-        while time.monotonic() < deadline + 60:
-            answer = self._try("DELETE", user)
-            if (answer is not None and answer.status_code in (204, 404)) or self._is_gone(user):
-                return
-            time.sleep(3.0)
-
-    def _try(self, method: str, user: str, profile: str = "", server: str = "") -> httpx.Response | None:
-        """Ask the hub; `None` while it is down."""
-        path = f"/users/{user}/servers/{server}" if server else f"/users/{user}/server"
-        try:
-            if method == "POST":
-                self.hub.api.post(f"/users/{user}")  # 409 when there already
-                return self.hub.api.post(path, json={"vgpu_profile": profile})
-            return self.hub.api.request(method, path)
-        except httpx.TransportError:
-            return None
-
-    def _is_ready(self, user: str) -> bool:
-        try:
-            return bool(self.hub.is_ready(user))
-        except (httpx.TransportError, json.JSONDecodeError):
-            return False
-
-    def _is_gone(self, user: str) -> bool:
-        try:
-            answer = self.hub.api.get(f"/users/{user}")
-            if answer.status_code == 404 and answer.headers.get("content-type", "").startswith("application/json"):
-                return True  # not even the user is there yet
-            return answer.status_code == 200 and "" not in answer.json()["servers"]
-        except (httpx.TransportError, json.JSONDecodeError):
-            return False
-
-
-def main() -> int:
-    """Live one day and print what was found; return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--users", type=int, default=200)
-    parser.add_argument("--seconds", type=float, default=150.0)
-    parser.add_argument("--kills", type=int, default=3)
-    wanted = parser.parse_args()
-    parts = _parts()
-    settings = {"queue_timeout_seconds": 240.0, "queue_length": 200, "quotas": {"everyone": {"slices": 1}}}
-    agent = parts.Agent(os.environ.get("LAB_BOARDS", "4xa100-80"))
-    hub = agent.hub(HUB_TEST_SETTINGS=json.dumps(settings))
-    hub.api._transport = httpx.HTTPTransport(limits=httpx.Limits(max_connections=400))
-    try:
-        agent.start()
-        hub.start()
-        watch = Watch(agent)
-        watch.start()
-        day = Day(hub, wanted.users, wanted.seconds)
-        with ThreadPoolExecutor(wanted.users) as people:
-            lives = [people.submit(day.live, script) for script in day.scripts]
-            for number in range(wanted.kills):
-                time.sleep(wanted.seconds / (wanted.kills + 1))
-                hub.kill()
-                hub.start()
-                print(f"hub killed and started again ({number + 1} of {wanted.kills})", flush=True)
-            for life in lives:
-                life.result()
-        hub.stop_all()
-        deadline = time.monotonic() + 15
-        while agent.claims() and time.monotonic() < deadline:
+    def live(self) -> bool:
+        """Live the day, and return whether everybody has gone home before the limit."""
+        self.watch.start()
+        self.board.start()
+        self.began = time.monotonic()
+        lives = [threading.Thread(target=person.live, args=(self.began,), daemon=True) for person in self.people]
+        for life in lives:
+            life.start()
+        kill_at = [self.wanted.seconds * (n + 1) / (self.wanted.kills + 1) for n in range(self.wanted.kills)]
+        said_at = 0.0
+        while any(life.is_alive() for life in lives):
+            passed = time.monotonic() - self.began
+            if passed > self.wanted.limit:
+                self.say("NOT FINISHED: " + str(dict(Counter(person.state for person in self.people))))
+                return False
+            if self.watch.trouble is not None:
+                raise self.watch.trouble
+            if self.kills < len(kill_at) and passed >= kill_at[self.kills]:
+                self._kill()
+            if passed >= said_at:
+                self._progress()
+                said_at = passed + 10
             time.sleep(0.2)
-        watch.ended.set()
-        watch.join()
-        return report(hub, day, watch, leaked=len(agent.claims()))
-    finally:
-        hub.revive()
-        hub.stop()
-        end_orphans(hub.folder)
-        agent.stop()
-        shutil.rmtree(hub.folder)
-        shutil.rmtree(agent.folder)
+        return True
+
+    def _kill(self) -> None:
+        self.hub.kill()
+        self.hub.start()
+        self.kills += 1
+        self.say(f"the hub was killed and is back ({self.kills} of {self.wanted.kills})")
+
+    def _progress(self) -> None:
+        states = Counter(person.state for person in self.people)
+        self.say(
+            f"{self.tally['spawns']} spawns; {states['waits'] + states['asks']} wait, {states['works']} work, "
+            f"{states['gone']} of {len(self.people)} gone; {self.watch.now_held} slices held, "
+            f"over-committed {self.watch.over_committed}, rules broken {self.rules_broken}"
+        )
+
+    def say(self, what: str) -> None:
+        """Print a line with the time of the simulated day."""
+        minutes = OPENS + (CLOSES - OPENS) * (time.monotonic() - self.began) / self.wanted.seconds
+        print(f"{int(minutes) // 60:02}:{int(minutes) % 60:02}  {what}", flush=True)
+
+    @property
+    def rules_broken(self) -> int:
+        """How often a rule was seen broken."""
+        return self.watch.broken.total() + self.tally["second slices given"]
+
+    def end(self) -> None:
+        """Wait until what the people gave back is released, and count what is not."""
+        deadline = time.monotonic() + 60
+        while (left := [*self.agent.claims(), *self.hub.ledger().open_entries()]) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        self.leaked = len(left)
+        self.watch.ended.set()
+        self.board.ended.set()
+        self.watch.join()
+        self.board.join()
+
+
+def summary(day: Day, is_over: bool) -> dict[str, Any]:
+    """Return what was found, as it is kept."""
+    log = day.hub.log.read_text(errors="replace")
+    times = TIMES.findall(log)
+    added = sorted(float(ms) for _, ms, _ in times)
+    waited = sorted(float(seconds) for _, _, seconds in times)
+    records = [json.loads(line) for line in (day.hub.folder / "records").read_text().splitlines()]
+    sizes = {round(device["total_bytes"] * part) for device in day.agent.client.devices() for part in (0.25, 0.5, 1)}
+    return {
+        "spawns": day.tally["spawns"],
+        "over_committed": day.watch.over_committed,
+        "leaked": day.leaked,
+        "rules_broken": day.rules_broken,
+        "broken": dict(day.watch.broken),
+        "added_ms": _spread(added),
+        "waited_seconds": _spread(waited),
+        "starts_measured": len(added),
+        "finished": is_over,
+        "servers_lost": day.tally["servers lost"],
+        "people": dict(day.tally),
+        "hub_kills": day.kills,
+        "waits_that_went_on_after_a_kill": log.count("waits on for a GPU, after a restart"),
+        "looks": day.watch.looks,
+        "looks_unanswered": day.watch.unanswered,
+        "longest_between_looks_seconds": round(max(day.watch.pauses, default=0.0), 2),
+        "most_slices_at_once": day.watch.most,
+        "gpu_clients": len(records),
+        "gpu_clients_that_failed": sum(bool(r.get("error") or r.get("failed_steps")) for r in records),
+        "gpu_clients_that_saw_another_size": sum(
+            not any(abs(r.get("total_bytes", 0) - size) <= 1 << 20 for size in sizes) for r in records
+        ),
+        "gpu_clients_that_got_more": sum(r.get("over_limit") != 2 for r in records),
+        "seconds": round(time.monotonic() - day.began, 1),
+        "users": day.wanted.users,
+        "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "machine": f"{os.cpu_count()} CPUs, load {os.getloadavg()[1]:.1f} over five minutes, Python "
+        f"{platform.python_version()}",
+    }
+
+
+def _spread(values: list[float]) -> dict[str, float]:
+    if not values:
+        return {}
+    return {f"p{p}": values[min(len(values) - 1, len(values) * p // 100)] for p in (50, 95, 99)} | {"most": values[-1]}
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """Return the summary for people; the last line is the one that counts."""
+    refusals = {k.removeprefix("refused: "): n for k, n in found["people"].items() if k.startswith("refused: ")}
+    added, waited = found["added_ms"], found["waited_seconds"]
+    return [
+        f"{found['users']} users, {found['hub_kills']} kills of the hub, {found['seconds']} s; {found['machine']}",
+        f"{found['looks']} looks at the agent, {found['longest_between_looks_seconds']} s between two at most; "
+        f"most slices at once {found['most_slices_at_once']}",
+        f"waited for a slice: {waited}; waits that went on after a kill {found['waits_that_went_on_after_a_kill']}, "
+        f"servers lost {found['servers_lost']}",
+        f"refused by rule: {refusals}",
+        f"GPU clients {found['gpu_clients']}: failed {found['gpu_clients_that_failed']}, saw another size "
+        f"{found['gpu_clients_that_saw_another_size']}, got more than their slice {found['gpu_clients_that_got_more']}",
+        f"added to a start, ms: {added} of {found['starts_measured']} starts",
+        f"spawns {found['spawns']}, over-committed {found['over_committed']}, leaked {found['leaked']}, "
+        f"rules broken {found['rules_broken']}, added p95 {added.get('p95', float('nan')):.0f} ms",
+    ]
+
+
+def is_good(found: dict[str, Any]) -> bool:
+    """Return whether every promise was kept; times are no promise on a machine that others use too."""
+    broken = ("over_committed", "leaked", "rules_broken", "servers_lost", "gpu_clients_that_failed")
+    more = ("gpu_clients_that_saw_another_size", "gpu_clients_that_got_more")
+    return bool(found["finished"] and found["spawns"] and not any(found[key] for key in (*broken, *more)))
 
 
 def end_orphans(folder: Path) -> None:
@@ -199,20 +214,58 @@ def end_orphans(folder: Path) -> None:
                 os.kill(int(entry.name), signal.SIGKILL)
 
 
-def report(hub: Any, day: Day, watch: Watch, leaked: int) -> int:
-    """Print what was found and return the exit status."""
-    entries = [entry for script in day.scripts for entry in hub.ledger().history(script[0])]
-    added = sorted((e.bound_at - e.requested_at).total_seconds() for e in entries if e.bound_at is not None)
-    p95 = 1000 * added[min(len(added) - 1, int(0.95 * len(added)))] if added else float("nan")
-    left = len(hub.ledger().open_entries())
-    rules_broken = watch.rules_broken + day.second_slices
-    print(f"{watch.looks} looks at the agent, at most {watch.most} slices at once, gave up: {len(day.gave_up)}")
-    print(
-        f"spawns {day.spawns}, over-committed {watch.over_committed}, leaked {leaked + left}, "
-        f"rules broken {rules_broken}, added p95 {p95:.0f} ms"
+def main() -> int:
+    """Live one day and print what was found; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--users", type=int, default=200)
+    parser.add_argument("--seconds", type=float, default=150.0, help="length of the day's arrivals (default 150)")
+    parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=1800.0, help="seconds after which the day has failed")
+    parser.add_argument("--boards", default="4xa100-80")
+    parser.add_argument("--out", type=Path, help="folder that keeps the summary as JSON and text")
+    wanted = parser.parse_args()
+    parts = _parts()
+    rules = Rules(
+        slices_each=1,
+        seminar=frozenset(f"student-{n}" for n in range(0, wanted.users, 5)),
+        seminar_slices=max(1, wanted.users // 25),
+        greedy=frozenset(f"student-{n}" for n in range(3, wanted.users, 20)),
+        greedy_hours=0.003,
     )
-    is_good = not (watch.over_committed or leaked or left or rules_broken or day.gave_up) and day.spawns
-    return 0 if is_good else 1
+    agent = parts.Agent(wanted.boards)
+    hub = agent.hub(
+        LAB_USERS=str(wanted.users),
+        LAB_SLICES_EACH=str(rules.slices_each),
+        LAB_SEMINAR_SLICES=str(rules.seminar_slices),
+        LAB_GREEDY_HOURS=str(rules.greedy_hours),
+    )
+    hub.config = HERE / "hub_config.py"
+    hub.api._transport = httpx.HTTPTransport(limits=httpx.Limits(max_connections=2 * wanted.users + 10))
+    try:
+        agent.start()
+        hub.start()
+        day = Day(hub, agent, wanted, rules)
+        is_over = day.live()
+        day.end()
+        found = summary(day, is_over)
+    finally:
+        hub.revive()
+        hub.stop()
+        end_orphans(hub.folder)
+        agent.stop()
+        if os.environ.get("LAB_KEEP"):
+            print(f"kept: {hub.folder} {agent.folder}")
+        else:
+            shutil.rmtree(hub.folder)
+            shutil.rmtree(agent.folder)
+    print(*lines(found), sep="\n", flush=True)
+    if wanted.out is not None:
+        wanted.out.mkdir(parents=True, exist_ok=True)
+        stem = wanted.out / f"lab-day-{found['at'][:10]}"
+        stem.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n")
+        stem.with_suffix(".txt").write_text("\n".join(lines(found)) + "\n")
+    return 0 if is_good(found) else 1
 
 
 if __name__ == "__main__":

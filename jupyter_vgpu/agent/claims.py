@@ -85,7 +85,14 @@ class ClaimBook:
         profile = replace(request.profile, backend=backend.name)
         # A group's name is its hub's own: another hub's may be called the same.
         isolation = f"{request.hub}: {request.isolation}" if request.isolation else ""
-        grants = best_fit(self.rooms(lingering), profile, isolation, request.is_spread)
+        # In NVML's order, so that CUDA's first device in the slice is NVML's first.
+        places = {device.uuid: place for place, device in enumerate(self.devices)}
+        grants = tuple(
+            sorted(
+                best_fit(self.rooms(lingering), profile, isolation, request.is_spread),
+                key=lambda grant: places[grant.uuid],
+            )
+        )
         claim = Claim(
             claim_id=claim_id,
             tenant=request.tenant,

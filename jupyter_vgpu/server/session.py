@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 
@@ -110,7 +110,7 @@ def parse_answer(content: bytes) -> HubAnswer:
     if not isinstance(decoded, dict):
         raise ValueError(f"an object was expected, not {type(decoded).__name__}")
     known = {key: number for key in HubAnswer.__annotations__ if (number := _number(decoded.get(key))) is not None}
-    return HubAnswer(**known)  # type: ignore[typeddict-item]  # of exactly those keys
+    return cast(HubAnswer, known)
 
 
 def _number(value: Any) -> float | None:
@@ -156,7 +156,7 @@ class Session:
             session["left_seconds"] = max(0.0, round(hub["ends_at"] - now))
         for key in ("gpu_hours_left", "gpu_hours_limit", "gpu_hours_again_at"):
             if key in hub:
-                session[key] = hub[key]  # type: ignore[literal-required]  # of the three above
+                session[key] = hub[key]
         limits = [limit for limit in (idle_limit(os.environ, hub), self._own_limit()) if limit is not None]
         if limits:
             session["idle_left_seconds"] = max(0.0, round(min(limits) - self._idle_seconds()))

@@ -1,7 +1,13 @@
-import { Dialog, showDialog } from '@jupyterlab/apputils';
+import {
+  Dialog,
+  InputDialog,
+  showDialog,
+  showErrorMessage
+} from '@jupyterlab/apputils';
 import { Kernel } from '@jupyterlab/services';
 import { TranslationBundle } from '@jupyterlab/translation';
 
+import { choosePart, keep } from './api';
 import { INotebook } from './wire';
 import * as words from './words';
 
@@ -11,6 +17,10 @@ export interface IActions {
   interrupt(notebook: INotebook): Promise<void>;
   /** Ask, then start the Jupyter kernel anew; its memory comes back. */
   restart(notebook: INotebook): Promise<void>;
+  /** Ask, then start the Jupyter kernel anew in a part of the slice; without `memory`, ask for that first. */
+  choosePart(notebook: INotebook, memory?: string): Promise<void>;
+  /** Have the server go on although nothing happens. */
+  keep(): Promise<void>;
 }
 
 /** The same through JupyterLab's own kernel manager. */
@@ -40,6 +50,64 @@ export class KernelActions implements IActions {
     });
     if (answer.button.accept) {
       await this._with(notebook, kernel => kernel.restart());
+    }
+  }
+
+  async choosePart(notebook: INotebook, memory?: string): Promise<void> {
+    const trans = this._trans;
+    const name = words.notebookName(notebook, trans);
+    const wanted = memory ?? (await this._askForPart(name, notebook));
+    if (wanted === null) {
+      return;
+    }
+    const answer = await showDialog({
+      title: trans.__('Restart the Jupyter kernel?'),
+      body: wanted
+        ? trans.__(
+            '%1 gets %2 of your slice, which your other notebooks then do not have, and loses all its variables.',
+            name,
+            wanted
+          )
+        : trans.__(
+            '%1 shares the whole slice with your other notebooks, and loses all its variables.',
+            name
+          ),
+      buttons: [
+        Dialog.cancelButton(),
+        Dialog.warnButton({ label: trans.__('Restart') })
+      ]
+    });
+    if (answer.button.accept) {
+      await this._say(() => choosePart(notebook.kernel_id, wanted));
+    }
+  }
+
+  async keep(): Promise<void> {
+    await this._say(keep);
+  }
+
+  private async _askForPart(
+    name: string,
+    notebook: INotebook
+  ): Promise<string | null> {
+    const trans = this._trans;
+    const answer = await InputDialog.getText({
+      title: trans.__('Part of the slice for %1', name),
+      label: trans.__('Memory, as 2GiB or 1/4:'),
+      text: notebook.part?.memory ?? ''
+    });
+    return answer.button.accept ? (answer.value ?? '').trim() : null;
+  }
+
+  /** Do something at the server; what it says against that is shown. */
+  private async _say(act: () => Promise<void>): Promise<void> {
+    try {
+      await act();
+    } catch (error) {
+      await showErrorMessage(
+        this._trans.__('The server did not do that'),
+        error instanceof Error ? error.message : String(error)
+      );
     }
   }
 

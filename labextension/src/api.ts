@@ -52,6 +52,50 @@ export function openStream(
   return new DisposableDelegate(() => abort.abort());
 }
 
+/** Have the server count this moment as activity, so that it is not stopped for being idle. */
+export async function keep(
+  settings: ServerConnection.ISettings = ServerConnection.makeSettings()
+): Promise<void> {
+  await post('keep', {}, settings);
+}
+
+/**
+ * Restart a Jupyter kernel in a part of the slice.
+ *
+ * @param kernelId - Which.
+ * @param memory - As `2GiB` or `1/4`; empty for the whole slice.
+ * @param settings - Of the server.
+ * @throws Error with the server's own words, when it cannot be had.
+ */
+export async function choosePart(
+  kernelId: string,
+  memory: string,
+  settings: ServerConnection.ISettings = ServerConnection.makeSettings()
+): Promise<void> {
+  await post('part', { kernel_id: kernelId, memory }, settings);
+}
+
+async function post(
+  endpoint: string,
+  body: object,
+  settings: ServerConnection.ISettings
+): Promise<void> {
+  const response = await ServerConnection.makeRequest(
+    URLExt.join(settings.baseUrl, 'jupyter-vgpu', endpoint),
+    { method: 'POST', body: JSON.stringify(body) },
+    settings
+  );
+  if (!response.ok) {
+    const answer = decode(await response.text()) as {
+      message?: unknown;
+    } | null;
+    const message = answer?.message;
+    throw new Error(
+      typeof message === 'string' ? message : response.statusText
+    );
+  }
+}
+
 async function readStream(
   listener: IListener,
   settings: ServerConnection.ISettings,

@@ -11,6 +11,7 @@ export namespace CommandIDs {
   export const show = 'jupyter-vgpu:show';
   export const history = 'jupyter-vgpu:history';
   export const restartLargest = 'jupyter-vgpu:restart-largest';
+  export const keep = 'jupyter-vgpu:keep';
 }
 
 /** What the commands act on. */
@@ -49,6 +50,12 @@ export function addCommands(
       }
     }
   });
+  commands.addCommand(CommandIDs.keep, {
+    label: trans.__('Keep My Server Running'),
+    describedBy: { args: none },
+    isEnabled: () => slice.situation.session.idle_left_seconds !== undefined,
+    execute: () => actions.keep()
+  });
   commands.addCommand(CommandIDs.history, {
     label: args =>
       trans.__(
@@ -67,12 +74,14 @@ export function addCommands(
       show();
     }
   });
-  slice.changed.connect(() =>
-    commands.notifyCommandChanged(CommandIDs.restartLargest)
-  );
+  slice.changed.connect(() => {
+    commands.notifyCommandChanged(CommandIDs.restartLargest);
+    commands.notifyCommandChanged(CommandIDs.keep);
+  });
 
   palette?.addItem({ command: CommandIDs.show, category });
   palette?.addItem({ command: CommandIDs.restartLargest, category });
+  palette?.addItem({ command: CommandIDs.keep, category });
   for (const minutes of HISTORY_MINUTES) {
     palette?.addItem({
       command: CommandIDs.history,

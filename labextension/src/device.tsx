@@ -41,6 +41,28 @@ export function DeviceSection(
             {words.bytes(device.memory_overhead_bytes)}
           </Figure>
         )}
+        {device.sm_usage !== undefined && (
+          <Figure
+            name={trans.__('SM usage')}
+            figure="sm-usage"
+            hint={trans.__(
+              'GPU time × the part of the multiprocessors that your launches could fill'
+            )}
+          >
+            {words.percent(device.sm_usage)}
+          </Figure>
+        )}
+        {device.pressure && (
+          <Figure
+            name={trans.__('Neighbours')}
+            figure="pressure"
+            hint={trans.__(
+              'Other slices of this GPU that worked within the last second, and the GPU time that they had together'
+            )}
+          >
+            {words.pressure(device.pressure, trans)}
+          </Figure>
+        )}
         <Figure name={trans.__('Launches')} figure="launches">
           {words.count(device.launches)}
         </Figure>

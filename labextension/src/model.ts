@@ -13,7 +13,8 @@ const CONNECTING: ISituation = {
   slice: null,
   usage: null,
   notebooks: [],
-  events: []
+  events: [],
+  session: {}
 };
 
 const FIRST_RETRY_MS = 2000;
@@ -66,7 +67,8 @@ export class SliceModel implements ISliceModel, IDisposable, IListener {
       slice: reading.slice,
       usage: reading.usage,
       notebooks: reading.notebooks,
-      events: reading.events ?? []
+      events: reading.events ?? [],
+      session: reading.session ?? {}
     });
   }
 

@@ -2,7 +2,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { IActions } from './actions';
-import { INotebook, IProcess, IUsage } from './wire';
+import { INotebook, IPart, IProcess, IUsage } from './wire';
 import * as words from './words';
 
 /** Who of the user's uses the slice: notebooks first, then what belongs to none. */
@@ -20,7 +20,7 @@ export function Notebooks(props: {
       {usage.processes.length === 0 && (
         <p className="jp-VGPUPanel-dim">{trans.__('None uses the GPU now.')}</p>
       )}
-      {usage.processes.length > 0 && (
+      {notebooks.length + others.length > 0 && (
         <ul className="jp-VGPUPanel-holders">
           {notebooks.map((notebook, index) => (
             <Notebook
@@ -60,25 +60,88 @@ function Notebook(props: {
         </span>
         <span data-figure="held">{words.holds(notebook, trans)}</span>
       </div>
+      {notebook.part && (
+        <PartChoice
+          notebook={notebook}
+          part={notebook.part}
+          name={name}
+          actions={actions}
+          trans={trans}
+        />
+      )}
       <div className="jp-VGPUPanel-actions">
-        <span className="jp-VGPUPanel-dim">{notebook.execution_state}</span>
-        <button
-          type="button"
-          disabled={notebook.execution_state !== 'busy'}
-          aria-label={trans.__('Interrupt %1', name)}
-          onClick={() => void actions.interrupt(notebook)}
-        >
-          {trans.__('Interrupt')}
-        </button>
-        <button
-          type="button"
-          aria-label={trans.__('Restart the Jupyter kernel of %1', name)}
-          onClick={() => void actions.restart(notebook)}
-        >
-          {trans.__('Restart…')}
-        </button>
+        <span className="jp-VGPUPanel-dim">
+          {notebook.pids.length > 0
+            ? notebook.execution_state
+            : trans.__('does not use the GPU')}
+        </span>
+        {notebook.pids.length > 0 && (
+          <>
+            <button
+              type="button"
+              disabled={notebook.execution_state !== 'busy'}
+              aria-label={trans.__('Interrupt %1', name)}
+              onClick={() => void actions.interrupt(notebook)}
+            >
+              {trans.__('Interrupt')}
+            </button>
+            <button
+              type="button"
+              aria-label={trans.__('Restart the Jupyter kernel of %1', name)}
+              onClick={() => void actions.restart(notebook)}
+            >
+              {trans.__('Restart…')}
+            </button>
+          </>
+        )}
       </div>
     </li>
+  );
+}
+
+const WHOLE = '';
+const OTHER = 'other';
+
+/** What the notebook has of the slice, and may have instead. */
+function PartChoice(props: {
+  notebook: INotebook;
+  part: IPart;
+  name: string;
+  actions: IActions;
+  trans: TranslationBundle;
+}): React.JSX.Element {
+  const { notebook, part, name, actions, trans } = props;
+  const offered = [...new Set([WHOLE, '1/4', '1/2', '3/4', part.memory])];
+  const label = (memory: string): string => {
+    if (memory === WHOLE) {
+      return trans.__('whole slice');
+    }
+    return memory === part.memory
+      ? `${memory} (${words.bytes(part.memory_limit_bytes)})`
+      : memory;
+  };
+  return (
+    <label className="jp-VGPUPanel-row jp-VGPUPanel-range">
+      <span className="jp-VGPUPanel-dim">{trans.__('Part')}</span>
+      <select
+        aria-label={trans.__('Part of the slice for %1', name)}
+        value={part.memory}
+        onChange={event => {
+          const memory = event.target.value;
+          void actions.choosePart(
+            notebook,
+            memory === OTHER ? undefined : memory
+          );
+        }}
+      >
+        {offered.map(memory => (
+          <option key={memory} value={memory}>
+            {label(memory)}
+          </option>
+        ))}
+        <option value={OTHER}>{trans.__('another part…')}</option>
+      </select>
+    </label>
   );
 }
 

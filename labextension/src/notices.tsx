@@ -1,6 +1,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
+import { sessionWarnings } from './session';
 import { ISituation } from './tokens';
 import * as words from './words';
 
@@ -14,7 +15,8 @@ export function Notices(props: {
   const { state, message, usage, notebooks } = situation;
   const warnings = (usage?.devices ?? [])
     .map(device => words.warning(device, notebooks, warnAtPercent, trans))
-    .filter(text => text !== '');
+    .filter(text => text !== '')
+    .concat(sessionWarnings(situation.session, trans));
   const help = message || words.hint(state, trans);
   return (
     <div role="status" aria-live="polite">

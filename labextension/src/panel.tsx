@@ -11,6 +11,7 @@ import { sliceIcon } from './icon';
 import { Notebooks } from './notebooks';
 import { Notices } from './notices';
 import { PanelOptions } from './options';
+import { SessionSection } from './session';
 import { ISliceModel } from './tokens';
 import { ISliceDevice } from './wire';
 
@@ -151,6 +152,11 @@ function SituationView(props: {
               trans={trans}
             />
           ))}
+          <SessionSection
+            session={situation.session}
+            actions={actions}
+            trans={trans}
+          />
           <Enforcement usage={usage} trans={trans} />
           <Events events={situation.events} trans={trans} />
         </>

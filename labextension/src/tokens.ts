@@ -4,7 +4,7 @@ import { ISignal } from '@lumino/signaling';
 
 import { SliceHistory } from './history';
 import { PanelOptions } from './options';
-import { IEvent, INotebook, ISlice, IUsage } from './wire';
+import { IEvent, INotebook, ISession, ISlice, IUsage } from './wire';
 
 /**
  * What is known at one moment.
@@ -24,6 +24,8 @@ export interface ISituation {
   readonly notebooks: readonly INotebook[];
   /** What the agent noticed, newest last; empty where it tells nothing. */
   readonly events: readonly IEvent[];
+  /** How long the server may go on; empty where nothing is known. */
+  readonly session: ISession;
 }
 
 /** Holds the user's slice and its use while somebody watches. */

@@ -46,6 +46,17 @@ export interface IDeviceUsage {
   readonly gpu_time_fraction?: number;
   /** Part of the last second in which work waited for its turn, 0..1; absent likewise. */
   readonly waiting_fraction?: number;
+  /** GPU time × the part of the SMs that the launches could fill, 0..1; absent where the meter does not know it. */
+  readonly sm_usage?: number;
+  /** Absent where an older agent does not tell. */
+  readonly pressure?: IPressure;
+}
+
+/** What other slices did on the device within the last second: how many and how much, never who. */
+export interface IPressure {
+  readonly neighbours: number;
+  /** GPU time that they had together, 0..1. */
+  readonly gpu_time_fraction: number;
 }
 
 /** What one process uses of one device. */
@@ -66,9 +77,30 @@ export interface IProcess {
 export interface INotebookDevice extends IProcessDevice {
   readonly gpu_time_fraction?: number;
   readonly waiting_fraction?: number;
+  readonly sm_usage?: number;
 }
 
-/** A Jupyter kernel of this server that uses the slice. */
+/** What a notebook was given of the slice. */
+export interface IPart {
+  /** As it was chosen, as `2GiB` or `1/4`; empty for the whole slice. */
+  readonly memory: string;
+  /** Of each device; 0 for the whole slice. */
+  readonly memory_limit_bytes: number;
+}
+
+/** How long the server may go on; what is not known is absent. */
+export interface ISession {
+  /** Until it is stopped, whatever it does. */
+  readonly left_seconds?: number;
+  /** Until it is stopped if nothing happens. */
+  readonly idle_left_seconds?: number;
+  readonly gpu_hours_left?: number;
+  readonly gpu_hours_limit?: number;
+  /** When there are more, Unix seconds. */
+  readonly gpu_hours_again_at?: number;
+}
+
+/** A Jupyter kernel of this server; without `pids` it does not use the slice. */
 export interface INotebook {
   readonly kernel_id: string;
   readonly kernel_name: string;
@@ -77,6 +109,8 @@ export interface INotebook {
   readonly path: string;
   /** `notebook`, `console`, …; empty likewise. */
   readonly kind: string;
+  /** Null where no part can be chosen; absent where an older server cannot. */
+  readonly part?: IPart | null;
   readonly pids: readonly number[];
   readonly devices: readonly INotebookDevice[];
 }
@@ -122,6 +156,8 @@ export interface IReading {
   readonly history?: readonly IHistory[];
   /** Newest last; absent where the agent tells none. */
   readonly events?: readonly IEvent[];
+  /** Absent where an older server does not know. */
+  readonly session?: ISession;
 }
 
 /** Narrow a decoded event; a newer server may send fields we do not know. */
@@ -133,7 +169,8 @@ export function isReading(value: unknown): value is IReading {
     !Number.isFinite(reading.since_at) ||
     !isListOf(reading.notebooks, isNotebook) ||
     !isAbsentOr(reading.history, list => isListOf(list, isHistory)) ||
-    !isAbsentOr(reading.events, list => isListOf(list, isEvent))
+    !isAbsentOr(reading.events, list => isListOf(list, isEvent)) ||
+    !isAbsentOr(reading.session, isSession)
   ) {
     return false;
   }
@@ -185,8 +222,15 @@ function isDeviceUsage(value: unknown): value is IDeviceUsage {
     isAmount(device.launches) &&
     isAmount(device.launches_per_second) &&
     isAbsentOr(device.gpu_time_fraction, isAmount) &&
-    isAbsentOr(device.waiting_fraction, isAmount)
+    isAbsentOr(device.waiting_fraction, isAmount) &&
+    isAbsentOr(device.sm_usage, isAmount) &&
+    isAbsentOr(device.pressure, isPressure)
   );
+}
+
+function isPressure(value: unknown): value is IPressure {
+  const pressure = value as Partial<IPressure> | null;
+  return isAmount(pressure?.neighbours) && isAmount(pressure.gpu_time_fraction);
 }
 
 function isProcess(value: unknown): value is IProcess {
@@ -215,6 +259,7 @@ function isNotebook(value: unknown): value is INotebook {
     typeof notebook.execution_state === 'string' &&
     typeof notebook.path === 'string' &&
     typeof notebook.kind === 'string' &&
+    (notebook.part === null || isAbsentOr(notebook.part, isPart)) &&
     isListOf(notebook.pids, isAmount) &&
     isListOf(notebook.devices, isNotebookDevice)
   );
@@ -225,7 +270,24 @@ function isNotebookDevice(value: unknown): value is INotebookDevice {
   return (
     isProcessDevice(value) &&
     isAbsentOr(device?.gpu_time_fraction, isAmount) &&
-    isAbsentOr(device?.waiting_fraction, isAmount)
+    isAbsentOr(device?.waiting_fraction, isAmount) &&
+    isAbsentOr(device?.sm_usage, isAmount)
+  );
+}
+
+function isPart(value: unknown): value is IPart {
+  const part = value as Partial<IPart> | null;
+  return typeof part?.memory === 'string' && isAmount(part.memory_limit_bytes);
+}
+
+function isSession(value: unknown): value is ISession {
+  const session = value as Partial<ISession> | null;
+  return (
+    isAbsentOr(session?.left_seconds, isAmount) &&
+    isAbsentOr(session?.idle_left_seconds, isAmount) &&
+    isAbsentOr(session?.gpu_hours_left, isAmount) &&
+    isAbsentOr(session?.gpu_hours_limit, isAmount) &&
+    isAbsentOr(session?.gpu_hours_again_at, isAmount)
   );
 }
 

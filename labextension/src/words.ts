@@ -3,7 +3,13 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { ISituation } from './tokens';
-import { IDeviceUsage, IEnforcedBy, INotebook, IProcess } from './wire';
+import {
+  IDeviceUsage,
+  IEnforcedBy,
+  INotebook,
+  IPressure,
+  IProcess
+} from './wire';
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB'];
 
@@ -38,6 +44,25 @@ export function percent(fraction: number): string {
 /** A time span of minutes for people: `5 min`. */
 export function duration(seconds: number, trans: TranslationBundle): string {
   return trans.__('%1 min', Math.round(seconds / 60));
+}
+
+/** A longer time span: `2 h 05 min`, `9 min`, and less than one as `1 min`. */
+export function span(seconds: number, trans: TranslationBundle): string {
+  const minutes = Math.max(1, Math.ceil(seconds / 60));
+  return minutes < 60
+    ? trans.__('%1 min', minutes)
+    : trans.__(
+        '%1 h %2 min',
+        Math.floor(minutes / 60),
+        String(minutes % 60).padStart(2, '0')
+      );
+}
+
+/** What neighbours do: `2 at work, 60 %`. */
+export function pressure(by: IPressure, trans: TranslationBundle): string {
+  return by.neighbours === 0
+    ? trans.__('none at work')
+    : trans.__('%1 at work, %2', by.neighbours, percent(by.gpu_time_fraction));
 }
 
 /** A count for people: `1,234`. */

@@ -69,7 +69,7 @@ int sim_visible_boards(const sim_shared_t *shared, const char *visible, const ch
   }
   int         chosen = 0;
   const char *cursor = visible;
-  while (*cursor != 0 && chosen < count) {
+  while (*cursor != 0) {
     char         entry[64];
     const size_t length = strcspn(cursor, ",");
     const size_t lead = strspn(cursor, " \t");

@@ -12,6 +12,7 @@
 #include "exchange.h"
 #include "jvgpu/pages.h"
 #include "say.h"
+#include "whose.h"
 
 #define STALE_NS UINT64_C(2000000000)
 #define RETRY_NS UINT64_C(1000000000)
@@ -76,6 +77,7 @@ static bool ask(jvgpu_process_t *self, jvgpu_grant_t *grant, uint64_t patience_n
 
 static void move_in(jvgpu_process_t *self, const jvgpu_grant_t *grant)
 {
+  jvgpu_whose_sign(&grant->usage->slots[grant->slot]);
   __atomic_store_n(&self->devices_known, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&self->usage, grant->usage, __ATOMIC_RELAXED);
   __atomic_store_n(&self->control, grant->control, __ATOMIC_RELAXED);
@@ -122,8 +124,8 @@ static bool is_stale(const jvgpu_process_t *self, uint64_t now_ns)
 static bool is_same_place(const jvgpu_process_t *self, const jvgpu_grant_t *grant)
 {
   const uint64_t mark = jvgpu_now_ns() | 1u;
-  uint64_t      *ours = &self->slot->reserved[0];
-  uint64_t      *theirs = &grant->usage->slots[grant->slot].reserved[0];
+  uint64_t      *ours = &self->slot->reserved[JVGPU_SLOT_MARK];
+  uint64_t      *theirs = &grant->usage->slots[grant->slot].reserved[JVGPU_SLOT_MARK];
 
   __atomic_store_n(ours, mark, __ATOMIC_SEQ_CST);
   const bool is_same = __atomic_load_n(theirs, __ATOMIC_SEQ_CST) == mark;

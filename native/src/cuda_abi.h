@@ -180,6 +180,8 @@ enum {
   NVML_SUCCESS = 0,
   NVML_ERROR_UNINITIALIZED = 1,
   NVML_ERROR_INVALID_ARGUMENT = 2,
+  NVML_ERROR_NOT_SUPPORTED = 3,
+  NVML_ERROR_NO_PERMISSION = 4,
   NVML_ERROR_NOT_FOUND = 6,
   NVML_ERROR_INSUFFICIENT_SIZE = 7,
   NVML_ERROR_FUNCTION_NOT_FOUND = 13,
@@ -218,5 +220,63 @@ _Static_assert(sizeof(CUDA_MEM_ALLOC_NODE_PARAMS) == 120 && offsetof(CUDA_MEM_AL
                    sizeof(CUarrayMapInfo) == 96 && offsetof(CUarrayMapInfo, memHandle) == 64 &&
                    offsetof(CUDA_ARRAY3D_DESCRIPTOR, Flags) == 32 && sizeof(CUDA_ARRAY_MEMORY_REQUIREMENTS) == 32,
                "as tests/abi_check_cuda.c has it of NVIDIA's header");
+
+typedef struct nvmlProcessDetail_v1_st {
+  unsigned int       pid;
+  unsigned long long usedGpuMemory;
+  unsigned int       gpuInstanceId;
+  unsigned int       computeInstanceId;
+  unsigned long long usedGpuCcProtectedMemory;
+} nvmlProcessDetail_v1_t;
+
+typedef struct nvmlProcessDetailList_st {
+  unsigned int            version;
+  unsigned int            mode;
+  unsigned int            numProcArrayEntries;
+  nvmlProcessDetail_v1_t *procArray;
+} nvmlProcessDetailList_t;
+
+typedef struct nvmlEncoderSessionInfo_st {
+  unsigned int sessionId;
+  unsigned int pid;
+  unsigned int rest[6];
+} nvmlEncoderSessionInfo_t;
+
+typedef struct nvmlFBCSessionInfo_st {
+  unsigned int sessionId;
+  unsigned int pid;
+  unsigned int rest[10];
+} nvmlFBCSessionInfo_t;
+
+// nvmlAccountingStats_v2_t, up to what is read.
+typedef struct nvmlAccountingStats_v2_st {
+  unsigned int pid;
+} nvmlAccountingStats_v2_t;
+
+typedef struct nvmlUtilization_st {
+  unsigned int gpu;
+  unsigned int memory;
+} nvmlUtilization_t;
+
+typedef struct nvmlProcessUtilizationSample_st {
+  unsigned int       pid;
+  unsigned long long timeStamp;
+  unsigned int       rest[4];
+} nvmlProcessUtilizationSample_t;
+
+typedef struct nvmlProcessUtilizationInfo_v1_st {
+  unsigned long long timeStamp;
+  unsigned int       pid;
+  unsigned int       rest[6];
+} nvmlProcessUtilizationInfo_v1_t;
+
+typedef struct nvmlProcessesUtilizationInfo_st {
+  unsigned int                     version;
+  unsigned int                     processSamplesCount;
+  unsigned long long               lastSeenTimeStamp;
+  nvmlProcessUtilizationInfo_v1_t *procUtilArray;
+} nvmlProcessesUtilizationInfo_t;
+
+enum { NVML_GPU_UTILIZATION_SAMPLES = 1, NVML_MEMORY_UTILIZATION_SAMPLES = 2 };
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "real.h"
 
@@ -25,19 +26,24 @@ void jvgpu_uuid_format(const uint8_t uuid[JVGPU_UUID_BYTES], char text[JVGPU_UUI
 
 // --- CUDA_VISIBLE_DEVICES ---------------------------------------------------------------------------------
 
+// The driver reads a number as strtol does, and the whole entry has to be one.
 static int device_by_number(const jvgpu_control_t *control, const char *entry, size_t bytes)
 {
-  uint32_t number = 0;
-  if (bytes == 0 || bytes > 3) {
+  uint32_t     number = 0;
+  const size_t begin = bytes > 0 && entry[0] == '+' ? 1 : 0;
+  if (begin == bytes) {
     return JVGPU_NO_DEVICE;
   }
-  for (size_t i = 0; i < bytes; i++) {
+  for (size_t i = begin; i < bytes; i++) {
     if (entry[i] < '0' || entry[i] > '9') {
       return JVGPU_NO_DEVICE;
     }
     number = number * 10 + (uint32_t)(entry[i] - '0');
+    if (number >= control->device_count) {
+      return JVGPU_NO_DEVICE;
+    }
   }
-  return number < control->device_count ? (int)number : JVGPU_NO_DEVICE;
+  return (int)number;
 }
 
 // A UUID may be shortened as long as it names one device.
@@ -45,13 +51,13 @@ static int device_by_number(const jvgpu_control_t *control, const char *entry, s
 static int device_by_prefix(const jvgpu_control_t *control, const char *entry, size_t bytes)
 {
   int found = JVGPU_NO_DEVICE;
-  if (bytes <= 4 || bytes >= JVGPU_UUID_TEXT || strncmp(entry, "GPU-", 4) != 0) {
+  if (bytes < 4 || bytes >= JVGPU_UUID_TEXT || strncasecmp(entry, "GPU-", 4) != 0) {
     return JVGPU_NO_DEVICE;
   }
   for (uint32_t i = 0; i < control->device_count; i++) {
     char text[JVGPU_UUID_TEXT];
     jvgpu_uuid_format(control->devices[i].uuid, text);
-    if (strncmp(text, entry, bytes) == 0) {
+    if (strncasecmp(text, entry, bytes) == 0) {
       if (found != JVGPU_NO_DEVICE) {
         return JVGPU_NO_DEVICE;
       }
@@ -85,11 +91,15 @@ bool jvgpu_visible_devices(const jvgpu_control_t *control, const char *wanted, c
   }
   bool taken[JVGPU_MAX_DEVICES] = {false};
   while (*wanted != '\0') {
-    wanted += strspn(wanted, " ");
-    const size_t length = strcspn(wanted, ", ");
-    int          device = device_by_number(control, wanted, length);
+    const size_t entry_bytes = strcspn(wanted, ",");
+    const size_t blank = strspn(wanted, " \t");
+    size_t       bytes_left = blank < entry_bytes ? entry_bytes - blank : 0;
+    while (bytes_left > 0 && (wanted[blank + bytes_left - 1] == ' ' || wanted[blank + bytes_left - 1] == '\t')) {
+      bytes_left -= 1;
+    }
+    int device = device_by_number(control, wanted + blank, bytes_left);
     if (device == JVGPU_NO_DEVICE) {
-      device = device_by_prefix(control, wanted, length);
+      device = device_by_prefix(control, wanted + blank, bytes_left);
     }
     if (device == JVGPU_NO_DEVICE) {
       break;
@@ -101,8 +111,7 @@ bool jvgpu_visible_devices(const jvgpu_control_t *control, const char *wanted, c
     }
     taken[device] = true;
     used = append_device(control, device, text, used);
-    wanted += length;
-    wanted += strspn(wanted, " ");
+    wanted += entry_bytes;
     wanted += *wanted == ',';
   }
   return true;

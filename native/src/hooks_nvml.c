@@ -155,20 +155,31 @@ FINDS(nvmlDeviceGetHandleByPciBusId_v2, char)
 
 // --- memory ---------------------------------------------------------------------------------------------------
 
-nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
+// The older structure: the whole device's figures, with which NVML has filled it, become the slice's.
+static nvmlReturn_t as_slice(nvmlReturn_t result, nvmlDevice_t device, nvmlMemory_t *memory)
 {
-  if (!JVGPU_HAS_NVML(nvmlDeviceGetMemoryInfo)) {
-    return JVGPU_NO_SUCH_NVML;
-  }
-  jvgpu_process_t   *self = jvgpu_tenant();
-  const nvmlReturn_t result = jvgpu_real.nvmlDeviceGetMemoryInfo(device, memory);
-  const int          index = result == NVML_SUCCESS ? jvgpu_nvml_device(self, device) : JVGPU_NO_DEVICE;
+  jvgpu_process_t *self = jvgpu_tenant();
+  const int        index = result == NVML_SUCCESS ? jvgpu_nvml_device(self, device) : JVGPU_NO_DEVICE;
   if (index != JVGPU_NO_DEVICE) {
     const jvgpu_view_t view = jvgpu_view(self, (uint32_t)index, memory->total, memory->free);
     *memory =
         (nvmlMemory_t){.total = view.total_bytes, .free = view.free_bytes, .used = view.total_bytes - view.free_bytes};
   }
   return result;
+}
+
+nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
+{
+  return JVGPU_HAS_NVML(nvmlDeviceGetMemoryInfo)
+             ? as_slice(jvgpu_real.nvmlDeviceGetMemoryInfo(device, memory), device, memory)
+             : JVGPU_NO_SUCH_NVML;
+}
+
+nvmlReturn_t nvmlDeviceGetConfComputeProtectedMemoryUsage(nvmlDevice_t device, nvmlMemory_t *memory)
+{
+  return JVGPU_HAS_NVML(nvmlDeviceGetConfComputeProtectedMemoryUsage)
+             ? as_slice(jvgpu_real.nvmlDeviceGetConfComputeProtectedMemoryUsage(device, memory), device, memory)
+             : JVGPU_NO_SUCH_NVML;
 }
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory)

@@ -73,6 +73,10 @@ static CUresult free_async(free_async_t real, CUdeviceptr dptr, CUstream stream)
 {
   jvgpu_record_t record;
   if (!jvgpu_charge_free_begin(dptr, &record)) {
+    jvgpu_process_t *self = jvgpu_tenant();
+    if (self != NULL) {
+      __atomic_store_n(&self->has_freed, 1, __ATOMIC_RELAXED);
+    }
     return real(dptr, stream);
   }
   return jvgpu_charge_free_settle(&record, real(dptr, stream));

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "hooks.h"
+#include "pools.h"
 #include "process.h"
 
 // What the host waited for is done; whether that was all there was, the stream or context says, which
@@ -15,6 +16,7 @@ static CUresult waited(CUresult result, CUstream stream, bool all)
   if (result == CUDA_SUCCESS && self != NULL) {
     jvgpu_meter_drained(self);
     jvgpu_pacer_drained(self, stream, all);
+    jvgpu_pools_waited(self);
   }
   return result;
 }

@@ -130,6 +130,14 @@ void jvgpu_pools_look(jvgpu_process_t *self)
   (void)jvgpu_graph_memory_look(self);
 }
 
+void jvgpu_pools_look_after_free(jvgpu_process_t *self)
+{
+  // What was freed on another stream may come back at a later wait only.
+  if (look(self, JVGPU_NO_DEVICE, false) != 0) {
+    __atomic_store_n(&self->has_freed, 0, __ATOMIC_RELAXED);
+  }
+}
+
 bool jvgpu_pools_trim(jvgpu_process_t *self, uint32_t device)
 {
   // Nothing of ours happens while a capture lives: trimming might be unsafe for it.

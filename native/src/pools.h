@@ -26,6 +26,14 @@ void jvgpu_pool_destroyed(jvgpu_process_t *self, CUmemoryPool pool);
 
 // Look at every charged pool again; what synchronisation let go is given back.
 void jvgpu_pools_look(jvgpu_process_t *self);
+void jvgpu_pools_look_after_free(jvgpu_process_t *self);
+// The same when the host has waited for the device, if something was freed since it last gave anything back.
+static inline void jvgpu_pools_waited(jvgpu_process_t *self)
+{
+  if (__atomic_load_n(&self->has_freed, __ATOMIC_RELAXED) != 0) {
+    jvgpu_pools_look_after_free(self);
+  }
+}
 // The same for one device, after asking the driver to let go of what no allocation uses.
 // returns: whether anything was given back.
 bool jvgpu_pools_trim(jvgpu_process_t *self, uint32_t device);

@@ -43,6 +43,14 @@ typedef struct jvgpu_graph_memory_s {
   uint64_t      charged_bytes[JVGPU_MAX_DEVICES];
 } jvgpu_graph_memory_t;
 
+// How busy the tenant kept one device, from look to look.
+typedef struct jvgpu_own_busy_s {
+  uint64_t at_ns;  // CLOCK_MONOTONIC of the last look, 0 = none yet
+  uint64_t busy_ns;  // GPU time of all processes then
+  uint32_t percent;  // between the last two looks
+  uint32_t is_known;
+} jvgpu_own_busy_t;
+
 typedef struct jvgpu_process_s {
   uint32_t               state;  // JVGPU_*; set with release after what it stands for
   jvgpu_lock_t           attach_lock;
@@ -67,12 +75,16 @@ typedef struct jvgpu_process_s {
   jvgpu_meter_t *meters[JVGPU_MAX_DEVICES];
   jvgpu_pacer_t *pacers[JVGPU_MAX_DEVICES];
 
+  uint32_t     has_freed;  // memory was given back to a pool, which may let go of it when the host waits
   jvgpu_lock_t pool_lock;
   jvgpu_pool_t pools[JVGPU_MOST_POOLS];
   CUcontext    primary[JVGPU_MOST_ORDINALS];
 
   uint32_t             has_graph_memory;  // a memory node was seen
   jvgpu_graph_memory_t graph_memory;
+
+  jvgpu_lock_t     own_busy_lock;
+  jvgpu_own_busy_t own_busy[JVGPU_MAX_DEVICES];
 
   uint32_t     has_left;  // whether any of the next is in use
   jvgpu_left_t left[JVGPU_MOST_LEFT];  // under attach_lock

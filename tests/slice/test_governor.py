@@ -149,7 +149,7 @@ def test_a_grid_that_overflows_is_charged_by_time(claim: Callable[..., Any]) -> 
 
     (took,) = held.says("""
         start()
-        function = ok(cu.cuModuleGetFunction(ok(cu.cuModuleLoadData(b"any text\0")), b"sim_busy_1us"))
+        function = ok(cu.cuModuleGetFunction(ok(cu.cuModuleLoadData(b"any text\\0")), b"sim_busy_1us"))
         begun = time.monotonic()
         ok((cu.cuLaunchKernel(function, 2**17, 2**15, 1, 32, 1, 1, 0, 0, 0, 0)[0], None))
         ok((cu.cuCtxSynchronize()[0], None))

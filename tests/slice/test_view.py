@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -166,3 +168,104 @@ def test_a_device_outside_the_slice_is_not_there(one_of_two: Any, two_devices: A
     )
 
     assert said == ["1 True", "NVMLError_InvalidArgument", "NVMLError_NotFound", "True"]
+
+
+# Every form of the variable, right, wrong and odd, in the machine's own terms ({0} and {1} are its devices' UUIDs).
+FORMS = [
+    "0", "1", "0,1", "1,0", "", " ", ",", "0,", ",0", "0,,1", " 0 , 1 ", "0 1", "0;1", "0,0", "1,0,1", "7", "0,7,1",
+    "7,0", "-1", "0,-1,1", "00", "01", "+1", "1.0", "0x1", "0x0", "1e0", "99999999999", "4294967296", "a", "0a",
+    "0,a,1", "none", "all", "NoDevFiles", "{0}", "{1}", "{1},{0}", "{0},{0}", "{0},0", "0,{1}", "{0:.8}",
+    "{1:.12},{0:.12}", "{0:.4}", "GPU-", "GPU", "{0},GPU-00000000-0000-0000-0000-000000000000,{1}", "{0}0",
+    "MIG-00000000-0000-0000-0000-000000000000", "0,MIG-x,1", "MIG-{0}/1/0", "{0}/1/0",
+]  # fmt: skip
+
+
+def test_every_form_of_the_variable_means_in_a_slice_what_it_means_to_the_driver(pair: Any) -> None:
+    """CASES 11. The slice has all of the machine, so the driver itself says what is right."""
+    uuids = [device["uuid"] for device in pair.granted.claim["devices"]]
+    forms = [form.format(*uuids) for form in FORMS] + [uuids[0].upper(), uuids[0].removeprefix("GPU-")]
+    program = f"""
+        import uuid
+        for form in {forms!r}:
+            if os.fork() == 0:
+                os.environ["CUDA_VISIBLE_DEVICES"] = form
+                answer = cu.cuInit(0)[0]
+                count = ok(cu.cuDeviceGetCount()) if answer == 0 else 0
+                seen = [str(uuid.UUID(bytes=bytes(ok(cu.cuDeviceGetUuid(each)).bytes))) for each in range(count)]
+                say(repr(form), int(answer), seen, os.environ["CUDA_VISIBLE_DEVICES"] == form)
+                os._exit(0)
+            os.wait()
+    """
+
+    inside = pair.says(program)
+    outside = pair.says(program, LD_PRELOAD=None)
+
+    assert len(inside) == len(forms)
+    assert inside == outside
+
+
+def test_utilisation_is_the_slices_own(claim: Callable[..., Any]) -> None:
+    """A neighbour keeps the device busy; this slice does nothing, then as much."""
+    mine, other = claim(4 << 30, tenant="alice"), claim(4 << 30, tenant="bob")
+    busy = """
+        start()
+        module = ok(cu.cuModuleLoadData(b"any text"))
+        function = ok(cu.cuModuleGetFunction(module, b"sim_busy_500us"))
+        stream = ok(cu.cuStreamCreate(1))
+        say("busy")
+        while True:
+            for _ in range(8):
+                ok(cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, 0, 0))
+            ok(cu.cuStreamSynchronize(stream))
+    """
+    neighbour = other.start(busy)
+    assert neighbour.stdout.readline() == "busy\n"
+
+    looking = """
+        import pynvml as nvml
+        nvml.nvmlInit()
+        handle = nvml.nvmlDeviceGetHandleByIndex(0)
+        say(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+        samples = nvml.nvmlDeviceGetProcessUtilization
+        try:
+            say(sorted(row.pid for row in samples(handle, 0)))
+        except nvml.NVMLError_NotFound:
+            say([])
+    """
+    idle = mine.says("start()\n" + textwrap.dedent(looking))
+    worker = mine.start(busy)
+    assert worker.stdout.readline() == "busy\n"
+    deadline = time.monotonic() + 30
+    while int((working := mine.says(looking))[0]) == 0:
+        assert time.monotonic() < deadline
+    whole = int(mine.says(looking, LD_PRELOAD=None)[0])
+    for process in (neighbour, worker):
+        process.kill()
+
+    assert idle[0] == "0"
+    assert str(neighbour.pid) not in idle[1] + working[1]
+    assert str(worker.pid) in working[1]
+    assert 0 < int(working[0]) <= 100 and whole > 0
+
+
+def test_nothing_of_the_device_is_changed_from_a_slice(ten_gib: Any) -> None:
+    said = ten_gib.says("""
+        import pynvml as nvml
+        start()
+        nvml.nvmlInit()
+        handle = nvml.nvmlDeviceGetHandleByIndex(0)
+        for change in (
+            lambda: nvml.nvmlDeviceSetPersistenceMode(handle, 1),
+            lambda: nvml.nvmlDeviceSetComputeMode(handle, nvml.NVML_COMPUTEMODE_PROHIBITED),
+            lambda: nvml.nvmlDeviceSetMigMode(handle, 1),
+            lambda: nvml.nvmlDeviceSetPowerManagementLimit(handle, 100000),
+            lambda: nvml.nvmlDeviceCreateGpuInstance(handle, 0),
+        ):
+            try:
+                change()
+                say("changed")
+            except nvml.NVMLError as error:
+                say(type(error).__name__)
+    """)
+
+    assert said == ["NVMLError_NoPermission"] * 5

@@ -1,6 +1,6 @@
 import { ServerConnection } from '@jupyterlab/services';
 
-import { Ending, openStream } from '../api';
+import { choosePart, Ending, keep, openStream } from '../api';
 import { IReading } from '../wire';
 import { emptyReading, okReading } from './readings';
 
@@ -101,5 +101,60 @@ describe('openStream', () => {
     await new Promise(resolve => setTimeout(resolve, 20));
 
     expect(heard).toEqual([]);
+  });
+});
+
+/** A server that answers each request with a status and a text. */
+function answering(status: number, text: string) {
+  const asked: { method: string; url: string; body: string }[] = [];
+  const settings = ServerConnection.makeSettings({
+    baseUrl: 'http://localhost/a/b/',
+    fetch: async (request: RequestInfo | URL) => {
+      const { method, url } = request as Request;
+      asked.push({
+        method,
+        url: url.split('?')[0],
+        body: await (request as Request).text()
+      });
+      return {
+        status,
+        statusText: 'Status',
+        ok: status === 200,
+        text: async () => text
+      } as never;
+    }
+  });
+  return { asked, settings };
+}
+
+describe('choosePart and keep', () => {
+  it('ask below the base URL', async () => {
+    const { asked, settings } = answering(200, '{}');
+
+    await keep(settings);
+    await choosePart('k1', '2GiB', settings);
+
+    expect(asked).toEqual([
+      {
+        method: 'POST',
+        url: 'http://localhost/a/b/jupyter-vgpu/keep',
+        body: '{}'
+      },
+      {
+        method: 'POST',
+        url: 'http://localhost/a/b/jupyter-vgpu/part',
+        body: '{"kernel_id":"k1","memory":"2GiB"}'
+      }
+    ]);
+  });
+
+  it.each([
+    ['{"message": "It does not fit."}', 'It does not fit.'],
+    ['<html>', 'Status'],
+    ['null', 'Status']
+  ])('fail on %s with the words %s', async (text, words) => {
+    const { settings } = answering(409, text);
+
+    await expect(choosePart('k1', '40GiB', settings)).rejects.toThrow(words);
   });
 });

@@ -27,7 +27,12 @@ beforeEach(() => {
   commands = new CommandRegistry();
   slice = new SliceModel();
   options = new PanelOptions();
-  actions = { interrupt: jest.fn(), restart: jest.fn() };
+  actions = {
+    interrupt: jest.fn(),
+    restart: jest.fn(),
+    choosePart: jest.fn(),
+    keep: jest.fn()
+  };
   addCommands(commands, { slice, options, actions, show }, null, trans);
 });
 
@@ -61,4 +66,17 @@ it.each([
 
   expect(options.value.historyMinutes).toBe(shown);
   expect(show).toHaveBeenCalledTimes(1);
+});
+
+it('keeps the server only where somebody would stop it', async () => {
+  slice.watch();
+  const listener: IListener = jest.mocked(openStream).mock.calls[0][0];
+  listener.onReading(okReading());
+  expect(commands.isEnabled(CommandIDs.keep)).toBe(false);
+
+  listener.onReading({ ...okReading(), session: { idle_left_seconds: 5 } });
+  await commands.execute(CommandIDs.keep);
+
+  expect(commands.isEnabled(CommandIDs.keep)).toBe(true);
+  expect(actions.keep).toHaveBeenCalledTimes(1);
 });

@@ -31,6 +31,12 @@ function listener(): IListener {
   return open.mock.calls[open.mock.calls.length - 1][0];
 }
 
+/** Choose an option as a person does: React hears of it by the event. */
+function choose(select: HTMLSelectElement, value: string): void {
+  select.value = value;
+  select.dispatchEvent(new Event('change', { bubbles: true }));
+}
+
 /** Let Lumino and React draw. */
 async function drawn(widget: Widget): Promise<void> {
   MessageLoop.flush();
@@ -62,7 +68,12 @@ describe('SlicePanel', () => {
   let actions: jest.Mocked<IActions>;
 
   beforeEach(async () => {
-    actions = { interrupt: jest.fn(), restart: jest.fn() };
+    actions = {
+      interrupt: jest.fn(),
+      restart: jest.fn(),
+      choosePart: jest.fn(),
+      keep: jest.fn()
+    };
     panel = new SlicePanel(model, options, actions, trans);
     Widget.attach(panel, document.body);
     await drawn(panel);
@@ -142,6 +153,96 @@ describe('SlicePanel', () => {
     expect(chart?.getAttribute('aria-label')).toBe(
       'GPU time over the last 5 min: 43 % now, 43 % on average; share 25 %, ceiling 100 %; 10 % waiting now'
     );
+  });
+
+  it('shows SM usage and what neighbours do, where that is known', async () => {
+    listener().onReading(okReading());
+    await drawn(panel);
+    expect(figure('sm-usage')).toBeUndefined();
+    expect(figure('pressure')).toBeUndefined();
+
+    listener().onReading(
+      okReading({
+        sm_usage: 0.31,
+        pressure: { neighbours: 3, gpu_time_fraction: 0.6 }
+      })
+    );
+    await drawn(panel);
+
+    expect(figure('sm-usage')).toBe('31 %');
+    expect(figure('pressure')).toBe('3 at work, 60 %');
+  });
+
+  it('says how long the server may go on, and keeps it', async () => {
+    listener().onReading(okReading());
+    await drawn(panel);
+    expect(panel.node.querySelector('[data-section="session"]')).toBeNull();
+
+    listener().onReading({
+      ...okReading(),
+      session: {
+        left_seconds: 3 * 3600,
+        idle_left_seconds: 480,
+        gpu_hours_left: 2.5,
+        gpu_hours_limit: 20
+      }
+    });
+    await drawn(panel);
+
+    expect(figure('session-left')).toBe('3 h 00 min');
+    expect(figure('idle-left')).toBe('8 min');
+    expect(figure('gpu-hours-left')).toBe('2.5 of 20');
+    const live = panel.node.querySelector('[aria-live="polite"]');
+    expect(live?.textContent).toContain('stopped in 8 min unless you go on');
+    expect(live?.textContent).not.toContain('as its profile says');
+    panel.node
+      .querySelector<HTMLButtonElement>('[data-section="session"] button')
+      ?.click();
+    expect(actions.keep).toHaveBeenCalledTimes(1);
+  });
+
+  it('offers parts of the slice, also to a notebook that does not use it', async () => {
+    const some = notebook({ part: { memory: '', memory_limit_bytes: 0 } });
+    const resting = notebook({
+      kernel_id: 'k2',
+      path: 'two.ipynb',
+      pids: [],
+      part: { memory: '2GiB', memory_limit_bytes: 2 * GIB }
+    });
+    listener().onReading({ ...okReading(), notebooks: [some, resting] });
+    await drawn(panel);
+
+    const [first, second] = [
+      ...panel.node.querySelectorAll<HTMLSelectElement>('li select')
+    ];
+    expect(first.getAttribute('aria-label')).toBe(
+      'Part of the slice for one.ipynb'
+    );
+    expect(first.selectedOptions[0].text).toBe('whole slice');
+    expect(second.selectedOptions[0].text).toBe('2GiB (2.0 GiB)');
+    const row = panel.node.querySelector('[data-notebook="two.ipynb"]');
+    expect(row?.textContent).toContain('does not use the GPU');
+    expect(row?.querySelector('button')).toBeNull();
+
+    choose(first, '1/2');
+    choose(second, 'other');
+    choose(second, '');
+
+    expect(actions.choosePart.mock.calls).toEqual([
+      [some, '1/2'],
+      [resting, undefined],
+      [resting, '']
+    ]);
+  });
+
+  it('offers no part where none can be had', async () => {
+    listener().onReading({
+      ...okReading(),
+      notebooks: [notebook({ part: null }), notebook({ kernel_id: 'k2' })]
+    });
+    await drawn(panel);
+
+    expect(panel.node.querySelector('li select')).toBeNull();
   });
 
   it('reaches back as far as is chosen', async () => {

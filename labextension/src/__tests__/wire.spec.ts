@@ -1,5 +1,5 @@
 import { isReading } from '../wire';
-import { emptyReading, okReading } from './readings';
+import { emptyReading, notebook, okReading } from './readings';
 
 describe('isReading', () => {
   it('lets figures in', () => {
@@ -15,7 +15,13 @@ describe('isReading', () => {
   });
 
   it('lets figures in that only some agents have', () => {
-    const timed = okReading({ gpu_time_fraction: 0.5, waiting_fraction: 0 });
+    const timed = okReading({
+      gpu_time_fraction: 0.5,
+      waiting_fraction: 0,
+      sm_usage: 0.1,
+      pressure: { neighbours: 1, gpu_time_fraction: 0.2 }
+    });
+    const session = { idle_left_seconds: 5 };
     const history = {
       uuid: 'GPU-1',
       time: [1, 2],
@@ -25,9 +31,9 @@ describe('isReading', () => {
     };
     const event = { at: 1, kind: 'usage', message: 'Something.' };
 
-    expect(isReading({ ...timed, history: [history], events: [event] })).toBe(
-      true
-    );
+    expect(
+      isReading({ ...timed, history: [history], events: [event], session })
+    ).toBe(true);
   });
 
   it.each([
@@ -41,6 +47,16 @@ describe('isReading', () => {
     ['no list of notebooks', { ...okReading(), notebooks: undefined }],
     ['a notebook without a name', { ...okReading(), notebooks: [{}] }],
     ['a GPU time that is no number', okReading({ gpu_time_fraction: NaN })],
+    ['an SM usage that is no number', okReading({ sm_usage: NaN })],
+    ['a pressure of nobody', okReading({ pressure: {} as never })],
+    [
+      'a session whose time is no number',
+      { ...okReading(), session: { left_seconds: 'soon' } }
+    ],
+    [
+      'a part without a size',
+      { ...okReading(), notebooks: [notebook({ part: {} as never })] }
+    ],
     ['an event without a message', { ...okReading(), events: [{ at: 1 }] }],
     [
       'a history whose lists differ in length',

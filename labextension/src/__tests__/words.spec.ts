@@ -13,7 +13,7 @@ function device(figures: Partial<IDeviceUsage>): IDeviceUsage {
 }
 
 function situation(state: string, since: Date | null): ISituation {
-  return { ...emptyReading(state), since, events: [] };
+  return { ...emptyReading(state), since, events: [], session: {} };
 }
 
 describe('bytes', () => {
@@ -128,5 +128,27 @@ describe('enforcement', () => {
 
   it('says so when nothing is isolated, also without a note', () => {
     expect(words.caveat({ ...by, note: '' }, trans)).toBe('not isolated');
+  });
+});
+
+describe('span', () => {
+  it.each([
+    [1, '1 min'],
+    [61, '2 min'],
+    [3600, '1 h 00 min'],
+    [7500, '2 h 05 min']
+  ])('says %d s as %s', (seconds, text) => {
+    expect(words.span(seconds, trans)).toBe(text);
+  });
+});
+
+describe('pressure', () => {
+  it.each([
+    [0, 0, 'none at work'],
+    [2, 0.6, '2 at work, 60 %']
+  ])('says %d neighbours as figures', (neighbours, fraction, text) => {
+    const by = { neighbours, gpu_time_fraction: fraction };
+
+    expect(words.pressure(by, trans)).toBe(text);
   });
 });
