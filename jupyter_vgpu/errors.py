@@ -57,6 +57,13 @@ class AgentUnreachableError(VGPUError):
     http_status = 503
 
 
+class BusyError(VGPUError):
+    """What was asked is being done for somebody else, and only one can have it at a time."""
+
+    reason = "busy"
+    http_status = 409
+
+
 class NotAuthorizedError(VGPUError):
     """The caller is not who may ask for this."""
 

@@ -14,6 +14,7 @@ from jupyter_vgpu._version import __version__
 from jupyter_vgpu.agent import views
 from jupyter_vgpu.agent.bodies import DeviceBody, parse_body, parse_claim_body
 from jupyter_vgpu.agent.service import Agent
+from jupyter_vgpu.agent.tracing import Tracer
 from jupyter_vgpu.agent.web import JsonHandler, make_server
 from jupyter_vgpu.errors import BadValueError, NotAuthorizedError
 
@@ -107,6 +108,20 @@ class _Events(_HubHandler):
         self.send({"events": views.event_views(self.agent.events.all())})
 
 
+class _Trace(_HubHandler):
+    def initialize(self, agent: Agent, hub_token: str = "", tracer: Tracer | None = None) -> None:
+        super().initialize(agent, hub_token)
+        self.tracer = tracer or Tracer(agent)
+
+    async def get(self) -> None:
+        text = self.get_query_argument("seconds", "1")
+        try:
+            seconds = float(text)
+        except ValueError:
+            raise BadValueError("seconds", text, "a number of seconds is") from None
+        self.send(dict(await self.tracer.trace(seconds)))
+
+
 class _Metrics(_HubHandler):
     def get(self) -> None:
         from jupyter_vgpu.agent.metrics import CONTENT_TYPE, render
@@ -127,6 +142,7 @@ def serve_hubs(agent: Agent, listener: socket.socket, hub_token: str) -> HTTPSer
         (r"/v1/claims/([0-9A-Za-z-]{1,64})/usage", _ClaimUsage, given),
         (r"/v1/claims/([0-9A-Za-z-]{1,64})/events", _ClaimEvents, given),
         (r"/v1/events", _Events, given),
+        (r"/v1/trace", _Trace, {**given, "tracer": Tracer(agent)}),
         (r"/metrics", _Metrics, given),
     ]
     return make_server(rules, listener)

@@ -100,7 +100,7 @@ class Agent:
         self._contenders = Contenders()
         self.events = EventLog()
         self.oversight = (
-            Oversight(nvml, rules or AuditRules(), self.events, self._all_tenants, self._claimants, list(self._devices))
+            Oversight(nvml, rules or AuditRules(), self.events, self.all_tenants, self._claimants, list(self._devices))
             if nvml
             else None
         )
@@ -225,7 +225,7 @@ class Agent:
     def _follow(self, now: float) -> None:
         """Take in what all processes did, and tell every tenant how many it shares its devices with."""
         launches: dict[Place, int] = {}
-        for tenant in self._all_tenants():
+        for tenant in self.all_tenants():
             tenant.sample(now)
             launches.update(tenant.launches_of_processes())
         counts = self._contenders.count(launches, now)
@@ -234,14 +234,14 @@ class Agent:
         if self.oversight is not None:
             self.oversight.beat()
 
-    def _all_tenants(self) -> list[Tenant]:
+    def all_tenants(self) -> list[Tenant]:
         """Return the bound claims' tenants, and those of released claims whose processes live on."""
         return [*self._tenants.values(), *self._lingering.values()]
 
     def _claimants(self) -> tuple[Claimant, ...]:
         """Return by what each tenant's processes are known."""
         claimants = []
-        for tenant in self._all_tenants():
+        for tenant in self.all_tenants():
             claim = tenant.claim
             holder = self._holders.get(claim.claim_id)
             pids = frozenset(tenant.processes) | ({holder.pid} if holder else set())
@@ -345,7 +345,7 @@ class Agent:
 
     def parts(self, claim_id: str) -> list[Tenant]:
         """Return the tenants that have a part of a claim's slice, also released ones whose processes live on."""
-        return [tenant for tenant in self._all_tenants() if tenant.claim.part_of == claim_id]
+        return [tenant for tenant in self.all_tenants() if tenant.claim.part_of == claim_id]
 
     def _taken(self, claim_id: str) -> list[Grant]:
         return [grant for tenant in self.parts(claim_id) for grant in tenant.claim.grants]

@@ -78,6 +78,17 @@ def build_parser() -> argparse.ArgumentParser:
     ):
         listing = _add_verb(verbs, verb, text)
         listing.add_argument("--json", action="store_true", help="print JSON, in the shapes of the agent's API")
+        if verb == "status":
+            listing.add_argument(
+                "--trace",
+                metavar="FILE",
+                type=Path,
+                help="write who held and used the GPU, for some time from now, as a Chrome trace (open it at "
+                "ui.perfetto.dev); needs the agent",
+            )
+            listing.add_argument(
+                "--trace-seconds", metavar="SECONDS", type=float, default=1.0, help="for how long, 0.01 to 30 (1)"
+            )
         _add_agent_dir(listing)
     doctor = _add_verb(verbs, "doctor", "Check what slices need, in order; say what is missing and the fix.")
     doctor.add_argument("--json", action="store_true", help="print JSON")

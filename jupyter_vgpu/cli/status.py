@@ -6,9 +6,11 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from jupyter_vgpu.cli.agents import the_agent
 from jupyter_vgpu.cli.text import facts, table
+from jupyter_vgpu.cli.trace import chrome_trace
 from jupyter_vgpu.client import (
     EnforcedBy,
     EventInfo,
@@ -18,7 +20,7 @@ from jupyter_vgpu.client import (
     UsageDeviceInfo,
     UserClient,
 )
-from jupyter_vgpu.errors import UnknownClaimError
+from jupyter_vgpu.errors import BadValueError, UnknownClaimError
 from jupyter_vgpu.units import format_bytes
 
 _MOST_EVENTS = 5
@@ -26,6 +28,8 @@ _MOST_EVENTS = 5
 
 def status(options: argparse.Namespace, command: list[str]) -> int:
     """Show the slice, or the agent when this shell runs in none or `--agent` names one; return 0."""
+    if options.trace is not None:
+        return _trace(the_agent(options.agent), options.trace, options.trace_seconds)
     if options.agent is None:
         try:
             client = UserClient.from_environment()
@@ -34,6 +38,17 @@ def status(options: argparse.Namespace, command: list[str]) -> int:
         else:
             return _slice(client, options.json)
     return _agent(the_agent(options.agent), options.json)
+
+
+def _trace(client: HubClient, path: Path, seconds: float) -> int:
+    trace = client.trace(seconds)
+    try:
+        path.write_text(json.dumps(chrome_trace(trace)), encoding="utf-8")
+    except OSError as error:
+        raise BadValueError("--trace", str(path), f"a file that can be written is ({error.strerror})") from error
+    lost = f", {trace['lost']:,} more were lost" if trace["lost"] else ""
+    print(f"{path}: {seconds:g} s, {len(trace['records']):,} records{lost}; open it at https://ui.perfetto.dev")
+    return 0
 
 
 def _enforced_by(enforced: EnforcedBy) -> str:

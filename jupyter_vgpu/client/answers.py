@@ -128,6 +128,30 @@ class GovernedInfo(TypedDict):
     closed_seconds: float
 
 
+class TraceRunnerInfo(TypedDict):
+    """A claim on a device, as a trace numbers it."""
+
+    runner: int
+    claim: str
+    tenant: str
+    profile: str
+    uuid: str
+
+
+class TraceInfo(TypedDict):
+    """What the governor saw and did for some seconds.
+
+    `records` are `[time_ns, runner, kind, value_ns]`, oldest first: time is CLOCK_MONOTONIC; kinds are `gate closed`,
+    `gate opened`, `window begun`, `window over`, and with a value `charged` (GPU time since the last such record) and
+    `under way` (GPU time launched and not known to be over). `lost`: records written over before they were read.
+    """
+
+    seconds: float
+    lost: int
+    runners: list[TraceRunnerInfo]
+    records: list[tuple[int, int, str, int]]
+
+
 class _SmUsage(TypedDict, total=False):
     """GPU time × the part of the SMs that its launches could fill, over the last second, 0..1.
 

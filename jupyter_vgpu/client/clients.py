@@ -24,7 +24,7 @@ from jupyter_vgpu.units import PPM
 
 SYSTEM_RUNTIME_DIR = Path("/run/jupyter-vgpu")
 TIMEOUT_SECONDS = 5.0
-_LONGEST_ANSWER_BYTES = 16 << 20
+_LONGEST_ANSWER_BYTES = 256 << 20  # a trace of half a minute
 _CROWDED_SECONDS = 0.01
 
 
@@ -151,14 +151,14 @@ class HubClient:
         self._token = token
         self._timeout_seconds = timeout_seconds
 
-    def _ask(self, method: str, url: str, body: Mapping[str, Any] | None = None) -> Any:
+    def _ask(self, method: str, url: str, body: Mapping[str, Any] | None = None, more_seconds: float = 0.0) -> Any:
         token = self._token
         if token is None:
             try:
                 token = (self.runtime_dir / "hub.token").read_text(encoding="ascii").strip()
             except (OSError, ValueError):
                 token = ""
-        return _ask(self.runtime_dir / "hub.sock", method, url, token, body, self._timeout_seconds)
+        return _ask(self.runtime_dir / "hub.sock", method, url, token, body, self._timeout_seconds + more_seconds)
 
     def health(self) -> HealthInfo:
         """Return the agent's account of itself."""
@@ -239,6 +239,15 @@ class HubClient:
         """
         url = "/v1/events" if claim_id is None else f"/v1/claims/{_segment(claim_id)}/events"
         return cast("list[EventInfo]", self._ask("GET", url)["events"])
+
+    def trace(self, seconds: float) -> TraceInfo:
+        """Return what the governor sees and does in the next `seconds`, 0.01..30; it takes that long.
+
+        Raises:
+            BadValueError: Not that long, or this agent leaves GPU time to the driver.
+            BusyError: Another trace is being made.
+        """
+        return cast(TraceInfo, self._ask("GET", f"/v1/trace?seconds={seconds!r}", more_seconds=seconds))
 
 
 class UserClient:
