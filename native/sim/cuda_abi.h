@@ -55,6 +55,7 @@ typedef enum cudaError_enum {
   CUDA_ERROR_INVALID_DEVICE = 101,
   CUDA_ERROR_INVALID_IMAGE = 200,
   CUDA_ERROR_INVALID_CONTEXT = 201,
+  CUDA_ERROR_MAP_FAILED = 205,
   CUDA_ERROR_UNSUPPORTED_LIMIT = 215,
   CUDA_ERROR_PEER_ACCESS_UNSUPPORTED = 217,
   CUDA_ERROR_FILE_NOT_FOUND = 301,
@@ -177,6 +178,9 @@ typedef struct CUDA_ARRAY3D_DESCRIPTOR_st {
 typedef struct CUipcMemHandle_st {
   char reserved[64];
 } CUipcMemHandle;
+typedef struct CUipcEventHandle_st {
+  char reserved[64];
+} CUipcEventHandle;
 
 typedef struct CUgreenCtx_st        *CUgreenCtx;
 typedef struct CUdevResourceDesc_st *CUdevResourceDesc;

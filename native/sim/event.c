@@ -3,37 +3,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver.h"
+#include "event.h"
 #include "graph.h"
 
-#define EVENT_MAGIC 0x45564e54u
-enum { BLOCKING_SYNC = 1, DISABLE_TIMING = 2, INTERPROCESS = 4 };
-
-struct CUevent_st {
-  uint32_t       magic;
-  unsigned int   flags;
-  bool           is_recorded;
-  uint64_t       position;   // where it begins, and where it is over
-  uint64_t       end;
-  uint64_t       moment_ns;  // when the device got to `position`; 0 = not known yet
-  CUevent        next;       // of the context's unsettled ones
-  CUcontext      context;
-  CUstream       stream;
-  uint64_t       host_ticket;    // host functions of the stream that come before it
-  sim_capture_t *capture;  // recorded under this capture: a point in a graph, not in time
-  uint64_t       capture_id;
-  CUgraphNode   *tail;
-  size_t         tail_count;
-};
-
-static bool is_event(CUevent event)
+bool sim_is_event(CUevent event)
 {
-  return event != NULL && event->magic == EVENT_MAGIC;
+  return event != NULL && event->magic == SIM_EVENT_MAGIC;
 }
 
 static bool is_captured(CUevent event)
 {
   return event->capture != NULL && sim_capture_is_alive(event->capture, event->capture_id);
+}
+
+CUresult sim_event_new(CUevent *out, unsigned int flags)
+{
+  CUevent event = calloc(1, sizeof *event);
+  if (event == NULL) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  event->magic = SIM_EVENT_MAGIC;
+  event->flags = flags;
+  *out = event;
+  return CUDA_SUCCESS;
 }
 
 SIM_API CUresult cuEventCreate(CUevent *out, unsigned int flags)
@@ -46,14 +38,7 @@ SIM_API CUresult cuEventCreate(CUevent *out, unsigned int flags)
   if (out == NULL || flags > 7 || ((flags & INTERPROCESS) != 0 && (flags & DISABLE_TIMING) == 0)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  CUevent event = calloc(1, sizeof *event);
-  if (event == NULL) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  event->magic = EVENT_MAGIC;
-  event->flags = flags;
-  *out = event;
-  return CUDA_SUCCESS;
+  return sim_event_new(out, flags);
 }
 
 // pre: the context's domain locked
@@ -98,10 +83,11 @@ static CUresult destroy(CUevent event)
   if (ready != CUDA_SUCCESS) {
     return ready;
   }
-  if (!is_event(event)) {
+  if (!sim_is_event(event)) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   forget(event);
+  sim_event_page_drop(event);
   event->magic = SIM_DEAD_MAGIC;
   free(event->tail);
   free(event);
@@ -150,6 +136,7 @@ CUresult sim_event_record(CUevent event, CUstream stream)
     event->position = event->end = sim_stream_position(stream);
   }
   event->is_recorded = true;
+  sim_event_page_record(event);
   return CUDA_SUCCESS;
 }
 
@@ -180,7 +167,7 @@ static CUresult record(CUevent event, CUstream handle, unsigned int flags, sim_f
   if (result != CUDA_SUCCESS) {
     return result;
   }
-  if (!is_event(event)) {
+  if (!sim_is_event(event)) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   if (sim_is_capturing(stream) && (flags & EXTERNAL) == 0) {
@@ -199,6 +186,9 @@ SIM_TWINS(cuEventRecordWithFlags, ptsz, (CUevent event, CUstream stream, unsigne
 
 static bool is_done(CUevent event)
 {
+  if (event->page != NULL && !sim_event_page_is_done(event->page, NULL)) {
+    return false;
+  }
   return !event->is_recorded || (atomic_load(&event->stream->host_done) >= event->host_ticket &&
                                  sim_position_is_reached(event->context, event->end, NULL));
 }
@@ -209,7 +199,7 @@ static CUresult check_usable(CUevent event)
   if (ready != CUDA_SUCCESS) {
     return ready;
   }
-  if (!is_event(event)) {
+  if (!sim_is_event(event)) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   return is_captured(event) ? CUDA_ERROR_CAPTURED_EVENT : CUDA_SUCCESS;
@@ -237,6 +227,9 @@ SIM_API CUresult cuEventSynchronize(CUevent event)
     return result;
   }
   sim_host_pay(QUERY_HOST_NS);
+  if (event->page != NULL) {
+    sim_event_page_wait(event->page);
+  }
   while (!is_done(event)) {
     sim_position_wait(event->context, event->end);
     if (atomic_load(&event->stream->host_done) < event->host_ticket) {
@@ -282,6 +275,9 @@ SIM_API CUresult cuEventElapsedTime_v2(float *milliseconds, CUevent start, CUeve
 CUresult sim_event_wait(CUevent event, CUstream stream)
 {
   uint64_t eta_ns;
+  if (event->page != NULL && !sim_event_page_is_done(event->page, &eta_ns)) {
+    sim_stream_hold_until(stream, eta_ns);
+  }
   if (!event->is_recorded || event->capture != NULL) {
     return CUDA_SUCCESS;
   }
@@ -302,8 +298,8 @@ static CUresult wait(CUstream handle, CUevent event, unsigned int flags, sim_fac
   if (result != CUDA_SUCCESS) {
     return result;
   }
-  if (!is_event(event) || flags > EXTERNAL) {
-    return is_event(event) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+  if (!sim_is_event(event) || flags > EXTERNAL) {
+    return sim_is_event(event) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
   }
   if (is_captured(event)) {
     pthread_mutex_lock(&sim_lock);

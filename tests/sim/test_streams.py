@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 COMPUTE = """
     import array, ctypes
     start()
@@ -46,6 +48,61 @@ def test_scale_really_scales_and_only_as_far_as_there_are_threads(node: Any) -> 
     )
 
     assert (first, last) == (6, 2)
+
+
+def test_reduce_really_sums(node: Any) -> None:
+    assert node.run(
+        COMPUTE
+        + """
+    x, total = on_device(range(COUNT)), on_device([7])
+    args = ((x, total, COUNT), (None, None, ctypes.c_int))
+    launch(function("reduce"), 0, args)
+    out = array.array("f", [0])
+    ok(*cuda.cuMemcpyDtoH(out.buffer_info()[0], total, 4))
+    say(out[0] == sum(range(COUNT)))
+    """
+    )
+
+
+def test_matmul_really_multiplies_and_only_as_far_as_there_are_threads(node: Any) -> None:
+    assert node.run(
+        COMPUTE
+        + """
+    N = 30
+    left = [[i * 3 % 7 - 3 for i in range(row, row + N)] for row in range(N)]
+    right = [[(i * i) % 5 for i in range(row, row + N)] for row in range(N)]
+    flat = lambda rows: [value for row in rows for value in row]
+    a, b, c = on_device(flat(left)), on_device(flat(right)), on_device([-1] * N * N)
+    args = ((a, b, c, N), (None, None, None, ctypes.c_int))
+    ok(*cuda.cuLaunchKernel(function("matmul"), N, 1, 1, N - 1, 1, 1, 0, 0, args, 0))
+    out = array.array("f", [0] * N * N)
+    ok(*cuda.cuMemcpyDtoH(out.buffer_info()[0], c, 4 * N * N))
+    product = flat([[sum(left[i][k] * right[k][j] for k in range(N)) for j in range(N)] for i in range(N)])
+    say(list(out) == product[: N * (N - 1)] + [-1] * N)
+    """
+    )
+
+
+@pytest.mark.parametrize("name", ["vector_add", "scale", "reduce", "matmul"])
+def test_what_computes_stops_at_memory_that_is_not_the_device_s(node: Any, name: str) -> None:
+    results = node.run(
+        COMPUTE
+        + f"""
+    factor = 3.0 if {name!r} == "scale" else 64
+    pointers = {{"vector_add": 3, "scale": 1, "reduce": 2, "matmul": 3}}[{name!r}]
+    kinds = (None,) * pointers + ((ctypes.c_float,) if pointers == 1 else ()) + (ctypes.c_int,)
+    def values(*places):
+        return places + ((3.0,) if pointers == 1 else ()) + (10,)
+    good = on_device([0] * 100)
+    def try_it(places):
+        return code(*cuda.cuLaunchKernel(function({name!r}), 1, 1, 1, 128, 1, 1, 0, 0, (values(*places), kinds), 0))
+    wild = [[good if i != bad else cuda.CUdeviceptr(4096) for i in range(pointers)] for bad in range(pointers)]
+    say([try_it([good] * pointers), *(try_it(places) for places in wild)])
+    """
+    )
+
+    assert results[0] == 0
+    assert set(results[1:]) == {700}
 
 
 def test_a_launch_returns_at_once_and_its_stream_is_busy_for_as_long_as_its_name_says(node: Any) -> None:
@@ -128,6 +185,42 @@ def test_host_functions_run_in_order_and_before_a_synchronisation_ends(node: Any
         ok(*cuda.cuStreamSynchronize(stream))
         say(order)
     """) == [0, 1, 2, 3, 4]
+
+
+def test_a_callback_is_called_with_its_stream_and_result(node: Any) -> None:
+    assert node.run("""
+        import ctypes
+        start()
+        told = []
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
+        call = kind(lambda stream, result, data: told.append([stream, result, data]))
+        stream = ok(*cuda.cuStreamCreate(1))
+        launch(function("sim_busy_1000us"), stream)
+        ok(*cuda.cuStreamAddCallback(stream, cuda.CUstreamCallback(_ptr=ctypes.addressof(call)), 77, 0))
+        ok(*cuda.cuStreamSynchronize(stream))
+        say(told == [[int(stream), 0, 77]])
+    """)
+
+
+def test_each_thread_has_a_default_stream_of_its_own(node: Any) -> None:
+    assert node.run("""
+        import threading
+        context = start()
+        own = cuda.CUstream(cuda.CU_STREAM_PER_THREAD)
+        launch(function("sim_busy_600000000us"), own)
+        other = []
+        def look():
+            ok(*cuda.cuCtxSetCurrent(context))
+            other.append(code(*cuda.cuStreamQuery(own)))
+            event = ok(*cuda.cuEventCreate(2))
+            ok(*cuda.cuEventRecord(event, own))
+            other.append(code(*cuda.cuEventQuery(event)))
+        thread = threading.Thread(target=look)
+        thread.start()
+        thread.join()
+        # Its own work, and the legacy stream, which waits for all of them.
+        say([code(*cuda.cuStreamQuery(own)), code(*cuda.cuStreamQuery(0)), *other])
+    """) == [600, 600, 0, 0]
 
 
 def test_bad_launches_are_refused(node: Any) -> None:

@@ -53,19 +53,6 @@ def hub(hub_of_the_browser: Any, agent_of_the_run: Any) -> Iterator[Any]:
 
 
 @pytest.fixture
-def impatient_hub(agent_of_the_run: Any) -> Iterator[Any]:
-    """A hub without a queue."""
-    hub = agent_of_the_run.hub(HUB_TEST_PROFILES=json.dumps(PROFILES))
-    try:
-        hub.start()
-        yield hub
-        hub.stop_all()
-    finally:
-        hub.stop()
-        shutil.rmtree(hub.folder)
-
-
-@pytest.fixture
 def log_in() -> Callable[..., None]:
     def log_in(page: Page, hub: Any, user: str, path: str = "/hub/spawn") -> None:
         """Go to a page of the hub by way of its login page."""
