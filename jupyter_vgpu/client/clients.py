@@ -17,7 +17,16 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
-from jupyter_vgpu.client.answers import ClaimInfo, DeviceInfo, EventInfo, HealthInfo, SliceInfo, SubsliceInfo, UsageInfo
+from jupyter_vgpu.client.answers import (
+    ClaimInfo,
+    DeviceInfo,
+    EventInfo,
+    HealthInfo,
+    SliceInfo,
+    SubsliceInfo,
+    TraceInfo,
+    UsageInfo,
+)
 from jupyter_vgpu.errors import AgentUnreachableError, NotAuthorizedError, UnknownClaimError, error_from_reason
 from jupyter_vgpu.model import ClaimRequest, Edits, Profile
 from jupyter_vgpu.units import PPM
