@@ -6,6 +6,8 @@
 #   DEMO_BOARD simulated board of the demo, even where there is a GPU  (default none)
 #   LAB        passed on to `make lab-day`, as in LAB="--users 30 --seconds 20"
 #   MATRIX     passed on to `make memory-matrix`, as in MATRIX="--simulate a100-80"
+#   BENCH      passed on to `make bench`, as in BENCH="--simulate h200 --only saturated"
+#   BENCH_PYTHON  the interpreter of `make bench`; the rows of training loops need PyTorch in it  (default: VENV's)
 #   ARGS       passed on to pytest, as in ARGS="tests/hub -x"
 
 VENV ?= .venv
@@ -13,6 +15,7 @@ DEMO_PORT ?= 8000
 DEMO_BOARD ?=
 ARGS ?=
 LAB ?=
+BENCH ?= --mps --budget 7200
 MATRIX ?=
 
 # npm and yarn would leave a cache of compiled modules in /tmp.
@@ -20,6 +23,7 @@ export NODE_DISABLE_COMPILE_CACHE := 1
 export VENV PYTHON
 BIN := $(abspath $(VENV))/bin
 export PATH := $(BIN):$(PATH)
+BENCH_PYTHON ?= $(BIN)/python
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -67,6 +71,14 @@ wheel: labextension ## Build the sdist and the wheel into dist
 
 # --- to measure ---------------------------------------------------------------------------------------
 
+.PHONY: bench
+bench: setup-demo ## Measure what each tenant gets of this machine's GPU, beside native sharing; goes on where it stopped
+	@$(BENCH_PYTHON) benchmarks/governor/run.py $(BENCH)
+
+.PHONY: bench-summary
+bench-summary: ## Print the newest table of `make bench`
+	@python3 benchmarks/governor/summary.py
+
 .PHONY: meter-summary
 meter-summary: ## Print how far the meter of GPU time is from the truth, as last measured on a GPU
 	@python3 benchmarks/meter/summary.py
@@ -104,6 +116,13 @@ test-native: native ## Run the C tests, then again under the address and undefin
 	cmake --build build/native-sanitized --parallel $(JOBS) >build/native.log || { cat build/native.log; exit 1; }
 	ctest --test-dir build/native-sanitized --output-on-failure
 
+.PHONY: test-races
+# The thread sanitizer wants its memory where the host kernel's randomisation may put something else.
+test-races: native ## Run the C tests under the thread sanitizer
+	cmake -S native -B build/native-threads -DJVGPU_SANITIZE=THREAD >build/native.log || { cat build/native.log; exit 1; }
+	cmake --build build/native-threads --parallel $(JOBS) >build/native.log || { cat build/native.log; exit 1; }
+	setarch --addr-no-randomize ctest --test-dir build/native-threads --output-on-failure
+
 .PHONY: test-panel
 test-panel: labextension ## Run the panel's unit tests
 	cd labextension && jlpm install --immutable >/dev/null && jlpm test
@@ -127,7 +146,7 @@ test-gpu: setup-test ## Run the tests that need an NVIDIA GPU
 
 .PHONY: test-slow
 # The test runner's own lines come last.
-test-slow: sim-facts test-long test-wheel test-oldest ## Check what takes longer: the wheel, the oldest dependencies, long-running tests
+test-slow: sim-facts test-races test-long test-wheel test-oldest ## Check what takes longer: the wheel, the oldest dependencies, long-running tests
 
 .PHONY: test-wheel
 test-wheel: setup-test labextension ## Install sdist and wheel where there is no Node, and import them
@@ -138,7 +157,7 @@ test-oldest: native ## Run the tests against the oldest versions that pyproject.
 	tools/test-oldest.sh $(SLOW_DIR)/oldest
 
 .PHONY: test-long
-test-long: setup-test ## Run the tests marked slow
+test-long: setup-slow ## Run the tests marked slow
 	@$(BIN)/pytest -m 'slow and not gpu' $(ARGS) || { code=$$?; [ $$code = 5 ] && echo 'no test is marked slow yet' || exit $$code; }
 
 .PHONY: lab-day
@@ -151,7 +170,7 @@ sim-facts: setup-test ## Compare the simulated H200 with what was measured on a 
 
 # --- to set up and to tidy ---------------------------------------------------------------------------
 
-.PHONY: setup-build setup-demo setup-test
+.PHONY: setup-build setup-demo setup-test setup-slow
 setup-build:
 	@tools/setup.sh build
 	@mkdir -p build
@@ -162,6 +181,9 @@ setup-demo: native labextension
 
 setup-test: native labextension
 	@tools/setup.sh test
+
+setup-slow: setup-test
+	@tools/setup.sh slow
 
 .PHONY: clean
 clean: ## Remove what was built, not the virtual environment

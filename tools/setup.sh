@@ -4,13 +4,16 @@
 #   tools/setup.sh build     compiler, virtual environment, build tools, Node
 #   tools/setup.sh demo      what `make demo` runs: hub, lab, proxy, CUDA bindings, this package
 #   tools/setup.sh test      what `make test` runs besides: linters, test runners, a browser
+#   tools/setup.sh slow      what `make test-slow` runs besides that: valgrind
 #
 # As root (or with sudo) missing Debian packages are installed; otherwise this says which they are and stops.
 # Environment: VENV (where the virtual environment goes), PYTHON (the interpreter it is made from).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-level=${1:?"build, demo or test"}
+level=${1:?"build, demo, test or slow"}
+slow=false
+if [ "$level" = slow ]; then slow=true level=test; fi
 venv=${VENV:-.venv}
 stamps=$venv/.jupyter-vgpu
 missing=()
@@ -74,6 +77,7 @@ system_packages() {
   find_python >/dev/null || missing+=(python3 python3-venv)
   if [ "$level" = test ]; then
     have objdump || missing+=(binutils)
+    if $slow; then have valgrind || missing+=(valgrind); fi
     # A real database for the ledger's tests; Debian keeps its programs off the path.
     have initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
     # On Ubuntu the package `chromium` is a wrapper for a snap; Playwright's own build serves there.
@@ -163,5 +167,5 @@ case $level in
   build) system_packages; build_tools ;;
   demo) system_packages; build_tools; this_package demo; proxy ;;
   test) system_packages; build_tools; this_package dev; proxy; browser ;;
-  *) fail "tools/setup.sh: '$level' is not one of: build, demo, test" ;;
+  *) fail "tools/setup.sh: '$level' is not one of: build, demo, test, slow" ;;
 esac

@@ -7,12 +7,12 @@ import time
 from collections.abc import Sequence
 from fractions import Fraction
 
-from experiment import LEARN_SECONDS, START_SECONDS, Experiment
-from peers import Peer
-from progress import Progress
-from rows import Row, Target
-from stage import NATIVE, OURS, Stage
-from work import BURN, IDLE, Tenant, capped, equal
+from governor.experiment import LEARN_SECONDS, START_SECONDS, Experiment
+from governor.peers import Peer
+from governor.progress import Progress
+from governor.rows import Row, Target
+from governor.stage import NATIVE, OURS, Stage
+from governor.work import BURN, IDLE, Tenant, capped, equal
 
 KILLS = 20
 ROUND_SECONDS = 4.0

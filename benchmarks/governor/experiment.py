@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import sys
 from abc import ABC, abstractmethod
@@ -13,14 +14,16 @@ from importlib.util import find_spec
 from typing import Any
 
 from bench.processes import WorkerError
-from figures import Run
-from peers import Peer
-from rows import Row, Target
-from stage import NATIVE, OURS, Answer, Crew, Stage
-from work import Tenant
+
+from governor.figures import Run
+from governor.peers import Peer
+from governor.rows import Row, Target
+from governor.stage import NATIVE, OURS, Answer, Crew, Stage
+from governor.work import Tenant
 
 LEARN_SECONDS = 1.0
 ALONE_SECONDS = 3.0
+NOTHING_SEEN = "the runs were too short: there was nothing to measure in them"
 START_SECONDS, TORCH_START_SECONDS = 5.0, 25.0  # of a crew, for estimates
 
 
@@ -195,8 +198,9 @@ class Sharing(Experiment):
 
     def _row(self, line: Line, measured: Mapping[tuple[str, str], Sequence[Run]], peers: Sequence[str]) -> Row:
         def median(arm: str) -> float | None:
-            runs = measured.get((line.variant, arm))
-            return statistics.median(map(line.figure, runs)) if runs else None
+            found = [line.figure(run) for run in measured.get((line.variant, arm), ())]
+            told = [figure for figure in found if math.isfinite(figure)]
+            return statistics.median(told) if told else None
 
         ours_runs = measured[line.variant, OURS]
         ours, native = median(OURS), median(NATIVE)
@@ -222,6 +226,7 @@ class Sharing(Experiment):
             unit=line.unit,
             target=line.target,
             peers={name: median(name) for name in peers},
-            runs=[line.figure(run) for run in ours_runs],
+            runs=[figure for figure in map(line.figure, ours_runs) if math.isfinite(figure)],
             detail=detail,
+            error=NOTHING_SEEN if ours is None else "",
         )

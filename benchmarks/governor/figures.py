@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fairness import entitlements, largest_difference, parts
-from progress import delay_until, quantile, running_excess, spread
-from stage import Answer
-from work import Tenant
+from governor.fairness import entitlements, largest_difference, parts
+from governor.progress import delay_until, quantile, running_excess, spread
+from governor.stage import Answer
+from governor.work import Tenant
 
 POINTS = 100.0  # per one
 HOLD_SECONDS = 0.1

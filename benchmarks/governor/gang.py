@@ -6,12 +6,12 @@ import socket
 from collections.abc import Sequence
 from fractions import Fraction
 
-from experiment import TORCH_START_SECONDS, Experiment, no_torch
-from fairness import parts
-from peers import Peer
-from rows import Row, Target
-from stage import NATIVE, OURS, Answer, Stage
-from work import NCCL, Tenant
+from governor.experiment import TORCH_START_SECONDS, Experiment, no_torch
+from governor.fairness import parts
+from governor.peers import Peer
+from governor.rows import Row, Target
+from governor.stage import NATIVE, OURS, Answer, Stage
+from governor.work import NCCL, Tenant
 
 SECONDS, NATIVE_SECONDS = 300.0, 20.0
 MOST_STOP_SECONDS = 5.0

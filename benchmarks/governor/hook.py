@@ -14,10 +14,11 @@ from collections.abc import Sequence
 from bench.columns import measure
 from bench.machine import ROOT
 from bench.processes import WorkerError
-from experiment import Experiment
-from peers import Peer
-from rows import Row, Target
-from stage import Stage
+
+from governor.experiment import Experiment
+from governor.peers import Peer
+from governor.rows import Row, Target
+from governor.stage import Stage
 
 CALL = "launch"
 REPEATS = 3

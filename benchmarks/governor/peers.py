@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Protocol
 
 from bench.processes import WorkerError, die_with_parent
-from stage import Stage
-from work import Tenant
 
+from governor.stage import Stage
+from governor.work import Tenant
 from jupyter_vgpu.sim.faults import set_mps
 
 START_SECONDS = 20.0

@@ -20,18 +20,18 @@ from types import FrameType
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-sys.path[:0] = [str(ROOT), str(HERE.parent), str(HERE)]
+sys.path[:0] = [str(ROOT), str(HERE.parent)]
 
 from bench.agent import running_agent  # noqa: E402
 from bench.machine import Card, card, commit, source  # noqa: E402
 from bench.processes import WorkerError  # noqa: E402
-from experiment import Experiment  # noqa: E402
-from peers import Mps, Peer, PreloadPeer  # noqa: E402
-from rows import HEADING, Table, line, tally  # noqa: E402
-from stage import Stage, native_environment  # noqa: E402
-from summary import newest  # noqa: E402
-from table import GROUPS, experiments  # noqa: E402
 
+from governor.experiment import Experiment  # noqa: E402
+from governor.peers import Mps, Peer, PreloadPeer  # noqa: E402
+from governor.rows import HEADING, Table, line, tally  # noqa: E402
+from governor.stage import Stage, native_environment  # noqa: E402
+from governor.summary import newest  # noqa: E402
+from governor.table import GROUPS, experiments  # noqa: E402
 from jupyter_vgpu.native import INTERCEPT_LIBRARY, present  # noqa: E402
 from jupyter_vgpu.sim import create_boards  # noqa: E402
 
@@ -83,6 +83,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         help="take over the rows of an earlier table of this card (the newest in benchmarks/results)",
     )
     record.add_argument("--commit", default=commit(), help="what is measured, for the record (from git)")
+    record.add_argument(
+        "--source", default=source(), help="what an experiment is done for (a digest of the product's sources)"
+    )
     options = parser.parse_args(arguments)
     if not 0 < options.scale <= 10:
         parser.error(f"--scale: {options.scale} is not above 0 and at most 10")
@@ -148,7 +151,7 @@ def measure(stage: Stage, experiment: Experiment, peers: Sequence[Peer], table: 
 def run_all(stage: Stage, options: argparse.Namespace, peers: Sequence[Peer], table: Table) -> None:
     """Run what is wanted and not done, as far as the budget goes."""
     begun = time.monotonic()
-    told: dict[str, object] = {"commit": options.commit, "source": source()}
+    told: dict[str, object] = {"commit": options.commit, "source": options.source}
     names = [peer.name for peer in peers]
     skipped: dict[str, str] = {}
     left = 0
@@ -157,7 +160,7 @@ def run_all(stage: Stage, options: argparse.Namespace, peers: Sequence[Peer], ta
         if reason := experiment.why_not(stage):
             skipped[experiment.name] = reason
             print(f"not run: {experiment.name}: {reason}")
-        elif not options.again and table.is_done(experiment.name, str(told["source"]), stage.scale, names):
+        elif not options.again and table.is_done(experiment.name, options.source, stage.scale, names):
             continue
         elif time.monotonic() - begun + experiment.estimate_seconds(stage, peers) > options.budget:
             left += 1
@@ -197,7 +200,10 @@ def main(arguments: Sequence[str]) -> int:
         head = {"date": date, "card": device.name, "driver": device.driver}
         table = Table(path, head, _earlier(options, device))
         environment = native_environment(state)
-        agent = stack.enter_context(running_agent(folder, environment))
+        try:
+            agent = stack.enter_context(running_agent(folder, environment))
+        except WorkerError as error:
+            sys.exit(str(error))
         stage = Stage(device, folder, agent, environment, state is not None, options.scale)
         run_all(stage, options, peers, table)
     print(f"written to {path}")

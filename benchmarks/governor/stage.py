@@ -17,9 +17,9 @@ from typing import Any
 from bench.agent import NodeAgent
 from bench.machine import Card
 from bench.processes import Worker
-from progress import Progress
-from work import BURN, HERE, Tenant, Work
 
+from governor.progress import Progress
+from governor.work import BURN, HERE, Tenant, Work
 from jupyter_vgpu.native import SIMULATED_DRIVER_DIR
 
 NATIVE, OURS = "native", "ours"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-import figures
-from agent_rows import AgentKilled, AgentLoad
-from experiment import Experiment, Line, Sharing
-from gang import Gang
-from hook import HookCost
-from rows import Target
-from work import (
+from governor import figures
+from governor.agent_rows import AgentKilled, AgentLoad
+from governor.experiment import Experiment, Line, Sharing
+from governor.gang import Gang
+from governor.hook import HookCost
+from governor.rows import Target
+from governor.work import (
     BURN,
     CELL,
     COOPERATIVE,

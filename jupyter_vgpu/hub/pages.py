@@ -11,7 +11,7 @@ from typing import Any
 from jupyterhub.handlers import BaseHandler
 from tornado import web
 
-from jupyter_vgpu.hub import live
+from jupyter_vgpu.hub import live, session_page
 from jupyter_vgpu.hub.queue import sentence
 from jupyter_vgpu.hub.reconciliation import tenant_name
 from jupyter_vgpu.hub.settings import VGPUHub
@@ -68,4 +68,4 @@ class QueuePage(BaseHandler):  # type: ignore[misc]  # jupyterhub is untyped
         self.finish(await template.render_async(**self.template_namespace, state=state, form=form))
 
 
-HANDLERS: list[tuple[str, Any]] = [("/vgpu/queue", QueuePage), *live.HANDLERS]
+HANDLERS: list[tuple[str, Any]] = [("/vgpu/queue", QueuePage), *live.HANDLERS, *session_page.HANDLERS]

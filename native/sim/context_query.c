@@ -125,7 +125,7 @@ SIM_API CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
   if (result == CUDA_SUCCESS && config != NULL) {
     *config = CU_FUNC_CACHE_PREFER_NONE;
   }
-  return result;
+  return result == CUDA_SUCCESS && config == NULL ? CUDA_ERROR_INVALID_VALUE : result;
 }
 
 SIM_API CUresult cuCtxSetCacheConfig(CUfunc_cache config)

@@ -67,6 +67,9 @@ static CUresult set_attribute(CUfunction function, CUfunction_attribute attribut
   if (!is_function(function) || (int)attribute < 8 || (unsigned int)attribute >= CU_FUNC_ATTRIBUTE_MAX) {
     return is_function(function) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
   }
+  if ((int)attribute == 8 && (value < 0 || (uint32_t)value > sim_board(0)->shared_per_block_optin_bytes)) {
+    return CUDA_ERROR_INVALID_VALUE;  // more dynamic shared memory than a block can have
+  }
   function->attributes[attribute] = value;
   return CUDA_SUCCESS;
 }

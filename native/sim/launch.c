@@ -8,14 +8,17 @@
 #include "driver.h"
 #include "graph.h"
 
-static CUresult check_shape(CUfunction function, const unsigned int grid[3], const unsigned int block[3])
+static CUresult check_shape(CUfunction function, const unsigned int grid[3], const unsigned int block[3],
+                            unsigned int shared_bytes)
 {
+  enum { SHARED_BYTES = 49152, MOST_SHARED = 8 };  // without asking for more by cuFuncSetAttribute
   if (function == NULL || function->magic != SIM_FUNCTION_MAGIC) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   const uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
   const bool     ok = grid[0] != 0 && grid[1] != 0 && grid[2] != 0 && threads != 0 && threads <= 1024 &&
-                      grid[0] <= 2147483647u && grid[1] <= 65535u && grid[2] <= 65535u;
+                      grid[0] <= 2147483647u && grid[1] <= 65535u && grid[2] <= 65535u &&
+                      (shared_bytes <= SHARED_BYTES || (int)shared_bytes <= function->attributes[MOST_SHARED]);
   return ok ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -141,7 +144,7 @@ static inline CUresult launch(CUfunction function, unsigned int grid_x, unsigned
   CUstream           stream;
   CUresult           result = sim_stream_of(handle, face, &stream);
   if (result == CUDA_SUCCESS) {
-    result = check_shape(function, grid, block);
+    result = check_shape(function, grid, block, shared_bytes);
   }
   if (result != CUDA_SUCCESS) {
     return result;

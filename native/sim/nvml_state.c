@@ -50,6 +50,8 @@ SIM_STATE(nvmlDeviceGetTotalEnergyConsumption, unsigned long long,
            sim_nvml_total_busy_ns(number) / 100u * (board->power_limit_mw - board->power_idle_mw) / 10u * 1000u) /
               1000000000u)
 SIM_STATE(nvmlDeviceGetPcieReplayCounter, unsigned int, 0)
+SIM_STATE(nvmlDeviceGetAccountingBufferSize, unsigned int, 4000)  // as NVML documents it for an off mode, too
+SIM_STATE(nvmlDeviceGetIrqNum, unsigned int, 100 + number)
 
 SIM_API nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t handle, nvmlTemperatureSensors_t sensor,
                                               unsigned int *celsius)

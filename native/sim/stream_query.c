@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "driver.h"
+#include "range.h"
 
 // A getter and its per-thread twin: the answer is `value`, in which `of` is the stream.
 #define STREAM_GETTER(name, type, value)                                              \
@@ -68,9 +69,16 @@ static CUresult copy_attributes(CUstream to_handle, CUstream from_handle, sim_fa
 
 static CUresult attach(CUstream handle, CUdeviceptr address, sim_face_t face)
 {
-  CUstream       stream;
-  const CUresult result = sim_stream_of(handle, face, &stream);
-  return result == CUDA_SUCCESS && !sim_is_reachable(address, 1) ? CUDA_ERROR_INVALID_VALUE : result;
+  CUstream stream;
+  CUresult result = sim_stream_of(handle, face, &stream);
+  if (result != CUDA_SUCCESS) {
+    return result;
+  }
+  pthread_mutex_lock(&sim_lock);
+  const sim_range_t *range = sim_range_find(address);
+  result = range != NULL && range->kind == SIM_RANGE_MANAGED ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+  pthread_mutex_unlock(&sim_lock);
+  return result;
 }
 
 SIM_TWINS(cuStreamGetAttribute, ptsz, (CUstream stream, CUstreamAttrID attribute, CUstreamAttrValue *value),

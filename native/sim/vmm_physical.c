@@ -116,9 +116,8 @@ void sim_physical_drop(sim_physical_t *physical)
 SIM_API CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *properties,
                                                CUmemAllocationGranularity_flags option)
 {
-  (void)option;
   const CUresult ready = sim_ready();
-  if (ready != CUDA_SUCCESS || bytes == NULL || properties == NULL ||
+  if (ready != CUDA_SUCCESS || bytes == NULL || properties == NULL || (unsigned int)option > 1 ||
       properties->type != CU_MEM_ALLOCATION_TYPE_PINNED || !sim_physical_is_location(&properties->location)) {
     return ready != CUDA_SUCCESS ? ready : CUDA_ERROR_INVALID_VALUE;
   }

@@ -35,7 +35,8 @@ static void place(jvgpu_table_t *table, const jvgpu_record_t *record)
   while (table->records[index].key != 0 && table->records[index].key != record->key) {
     index = next_of(table, index);
   }
-  table->used += table->records[index].key == 0;
+  // Read without the table's lock by who frees.
+  __atomic_store_n(&table->used, table->used + (table->records[index].key == 0), __ATOMIC_RELAXED);
   table->records[index] = *record;
 }
 
@@ -97,7 +98,7 @@ bool jvgpu_table_take(jvgpu_table_t *table, uint64_t key, jvgpu_record_t *taken)
     }
   }
   table->records[hole].key = 0;
-  table->used -= 1;
+  __atomic_store_n(&table->used, table->used - 1, __ATOMIC_RELAXED);
   return true;
 }
 

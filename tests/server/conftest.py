@@ -24,7 +24,7 @@ from jupyter_vgpu.client import GrantedClaim, HubClient
 from jupyter_vgpu.errors import AgentUnreachableError
 from jupyter_vgpu.model import ClaimRequest, Memory, Profile
 
-START_SECONDS = 30.0
+START_SECONDS = 120.0
 ROOT = Path(__file__).parents[2]
 
 
@@ -91,7 +91,7 @@ class JupyterServer:
     def client(self, with_token: bool = True) -> httpx.Client:
         """Return a client of the server, with its token or as a stranger."""
         headers = {"Authorization": f"token {self.token}"} if with_token else {}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=30)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60)
 
     def get(self, path: str) -> Any:
         """Return the decoded answer to `GET path`."""
@@ -103,7 +103,7 @@ class JupyterServer:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(15)
+                self.process.wait(60)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
@@ -112,7 +112,7 @@ class JupyterServer:
 class Stream:
     """One open event stream; a context manager."""
 
-    def __init__(self, server: JupyterServer, wait_seconds: float = 30) -> None:
+    def __init__(self, server: JupyterServer, wait_seconds: float = 60) -> None:
         self._client = server.client()
         self._client.timeout = wait_seconds
         self._exit = ExitStack()
@@ -239,7 +239,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubClient]:
             time.sleep(0.1)
     yield client
     process.terminate()
-    process.wait(15)
+    process.wait(120)
 
 
 @pytest.fixture(scope="session")

@@ -40,4 +40,5 @@ c.Spawner.args = ["--allow-root"]
 c.Spawner.start_timeout = c.Spawner.http_timeout = 120
 c.Spawner.poll_interval = 1
 
-setup(c, profiles={"1/4 GPU": {"share": "1/4"}}, agent=os.environ["HUB_TEST_AGENT"])
+c.VGPUHub.quotas = {"everyone": {"gpu_hours": 20}}
+setup(c, profiles={"1/4 GPU": {"share": "1/4", "max_hours": 3}}, agent=os.environ["HUB_TEST_AGENT"])

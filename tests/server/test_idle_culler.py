@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -108,7 +109,7 @@ class Hub:
 
     def stop(self) -> None:
         self.process.terminate()
-        self.process.wait(60)
+        self.process.wait(300)
         self.api.close()
         self.proxy.close()
 
@@ -162,6 +163,34 @@ def hub(agent: HubClient) -> Iterator[Hub]:
     finally:
         hub.stop()
         shutil.rmtree(folder)
+
+
+def test_a_server_says_what_the_hub_allows_it(hub: Hub) -> None:
+    with hub.client_of("alone") as client:
+
+        def session() -> dict[str, float]:
+            with client.stream("GET", "jupyter-vgpu/live") as stream:
+                event = next(line for line in stream.iter_lines() if line.startswith("data: "))
+            said: dict[str, float] = json.loads(event.removeprefix("data: "))["session"]
+            return said
+
+        said = wait_until(session, "the hub is asked")
+
+    # Three hours by its profile; a quarter of the board, since a moment, of twenty GPU-hours.
+    assert 2 * 3600 < said["left_seconds"] <= 3 * 3600
+    assert 19 < said["gpu_hours_left"] < said["gpu_hours_limit"] == 20
+
+
+def test_the_hub_tells_servers_of_their_own_user_only(hub: Hub) -> None:
+    page = f"{hub.url}/hub/vgpu/session"
+
+    assert httpx.get(page).status_code == 403
+    assert hub.api.get(page).status_code == 403, "a service has no server"
+    token = hub.api.post("/users/watched/tokens").raise_for_status().json()["token"]
+    mine = httpx.get(page, headers={"Authorization": f"token {token}"}).raise_for_status().json()
+    named = httpx.get(page, params={"server": "other"}, headers={"Authorization": f"token {token}"}).json()
+    assert mine["ends_at"] > time.time()
+    assert "ends_at" not in named
 
 
 def test_an_open_panel_is_no_activity_and_an_idle_server_with_one_is_culled_as_one_without(

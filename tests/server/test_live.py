@@ -145,5 +145,5 @@ def test_streams_end_cleanly_when_the_server_stops(
     for stream in streams:
         with pytest.raises(EOFError):
             stream.next()
-    assert server.process.wait(15) == 0
+    assert server.process.wait(60) == 0
     assert "Traceback" not in server.log()

@@ -1,0 +1,1 @@
+"""The governor's benchmark: what each tenant gets of a GPU (docs/gpu-time.md, "How it is measured")."""

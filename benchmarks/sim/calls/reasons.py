@@ -1,0 +1,19 @@
+"""Why a simulated board answers some calls differently: each difference that is meant has its reason here."""
+
+from __future__ import annotations
+
+import re
+
+# Group, name and case as patterns; the first that matches the whole of each counts.
+REASONS = (
+    ("functions", "cuModuleLoadData|cuModuleGetFunction", "no module|not in it",
+     "any text is a module here, with a function of every name"),
+)  # fmt: skip
+
+
+def reason_for(group: str, name: str, case: str) -> str | None:
+    """Return why this call may differ; None when no reason is known."""
+    for patterns in REASONS:
+        if all(re.fullmatch(pattern, text) for pattern, text in zip(patterns, (group, name, case), strict=False)):
+            return patterns[3]
+    return None
