@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jupyter_vgpu.cli.agents import the_agent
+from jupyter_vgpu.cli.scheduling import happenings
 from jupyter_vgpu.cli.text import facts, table
-from jupyter_vgpu.cli.trace import chrome_trace
+from jupyter_vgpu.cli.trace import write_trace
 from jupyter_vgpu.client import (
     EnforcedBy,
     EventInfo,
@@ -20,7 +21,7 @@ from jupyter_vgpu.client import (
     UsageDeviceInfo,
     UserClient,
 )
-from jupyter_vgpu.errors import BadValueError, UnknownClaimError
+from jupyter_vgpu.errors import UnknownClaimError
 from jupyter_vgpu.units import format_bytes
 
 _MOST_EVENTS = 5
@@ -42,10 +43,7 @@ def status(options: argparse.Namespace, command: list[str]) -> int:
 
 def _trace(client: HubClient, path: Path, seconds: float) -> int:
     trace = client.trace(seconds)
-    try:
-        path.write_text(json.dumps(chrome_trace(trace)), encoding="utf-8")
-    except OSError as error:
-        raise BadValueError("--trace", str(path), f"a file that can be written is ({error.strerror})") from error
+    write_trace(happenings(trace), path)
     lost = f", {trace['lost']:,} more were lost" if trace["lost"] else ""
     print(f"{path}: {seconds:g} s, {len(trace['records']):,} records{lost}; open it at https://ui.perfetto.dev")
     return 0

@@ -1,67 +1,111 @@
-"""A second of scheduling for a person to look at: the governor's records as a Chrome trace.
+"""Who held or used which GPU when, as a file that trace viewers open.
 
-source: "Trace Event Format" (Chromium): complete events "X" with `ts` and `dur` in microseconds, counters "C", names by
-metadata "M". Perfetto (ui.perfetto.dev) and chrome://tracing open the file.
+`jupyter vgpu status --trace out.json`; https://ui.perfetto.dev and chrome://tracing read it.
+Source of the format: "Trace Event Format" (Google, 2016), JSON object format; events "X", "i" and "M".
 """
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
 
-from jupyter_vgpu.client import TraceInfo
+from jupyter_vgpu.errors import BadValueError
 
-# What a row of a tenant shows, and between which records a bar of it lies.
-_BARS = {"gate closed": ("gate closed", "gate opened"), "window begun": ("window", "window over")}
-_ENDS = {end: begin for begin, (_, end) in _BARS.items()}
-_COUNTERS = {"charged": "GPU time used", "under way": "GPU time under way"}
+_T = TypeVar("_T")
 
 
-def chrome_trace(trace: TraceInfo) -> dict[str, Any]:
-    """Return a trace in Chrome's format: a process for each device, a row for each claim on it.
+@dataclass(frozen=True)
+class TraceRecord:
+    """One thing that was the case for a while, or happened.
 
-    A bar that was open at the end is as long as the trace; of one that was open at the beginning only the end is known,
-    and it is left out.
+    Attributes:
+        time_ns: When it began, ns of any clock that all records share.
+        device: UUID or name of the device.
+        tenant: Whose it is.
+        kind: What: `"window"`, `"use"`, `"wait"`, …; each kind of a tenant has a line of its own.
+        duration_ns: How long, >= 0; 0 = it happened at that moment.
     """
-    uuids = sorted({runner["uuid"] for runner in trace["runners"]})
-    places = {runner["runner"]: (uuids.index(runner["uuid"]) + 1, runner["runner"]) for runner in trace["runners"]}
-    events: list[dict[str, Any]] = [
-        {"ph": "M", "name": "process_name", "pid": place + 1, "args": {"name": uuid}}
-        for place, uuid in enumerate(uuids)
-    ]
-    for runner in trace["runners"]:
-        pid, tid = places[runner["runner"]]
-        name = f"{runner['tenant']} ({runner['profile']}, claim {runner['claim']})"
-        events.append({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}})
-    events += _happenings(trace, places)
-    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"lost records": trace["lost"]}}
+
+    time_ns: int
+    device: str
+    tenant: str
+    kind: str
+    duration_ns: int
 
 
-def _happenings(trace: TraceInfo, places: dict[int, tuple[int, int]]) -> list[dict[str, Any]]:
-    records = [record for record in trace["records"] if record[1] in places]
-    if not records:
-        return []
-    begin_ns, end_ns = records[0][0], records[-1][0]
-    events: list[dict[str, Any]] = []
-    open_since: dict[tuple[int, str], int] = {}
-    for time_ns, runner, kind, value_ns in records:
-        if kind in _BARS:
-            open_since[runner, kind] = time_ns
-        elif kind in _ENDS:
-            since_ns = open_since.pop((runner, _ENDS[kind]), None)
-            if since_ns is not None:
-                events.append(_bar(places[runner], _ENDS[kind], since_ns - begin_ns, time_ns - since_ns))
+def chrome_trace(records: Iterable[TraceRecord]) -> dict[str, Any]:
+    """Return the trace of some records, in any order, ready to be written as JSON.
+
+    A device is shown as a process, a tenant's kind of record as a thread of it; times are microseconds since the
+    first record. Viewers draw what overlaps on one thread wrongly unless it is nested, so what overlaps something
+    of the same kind goes on a further thread. Threads of a tenant stand together.
+
+    Raises:
+        BadValueError: A duration is below 0.
+    """
+    ordered = sorted(records, key=lambda record: (record.time_ns, -record.duration_ns))
+    begin_ns = ordered[0].time_ns if ordered else 0
+    for record in ordered:
+        if record.duration_ns < 0:
+            raise BadValueError("duration_ns", record.duration_ns, "0 or more is")
+    pids = {device: number for number, device in enumerate(_in_order(record.device for record in ordered), start=1)}
+    kinds = _in_order(record.kind for record in ordered)
+    events = [_named("process_name", pid, 0, {"name": device}) for device, pid in pids.items()]
+    tid = 0
+    for device, tenant in _in_order((record.device, record.tenant) for record in ordered):
+        for kind in kinds:
+            of_kind = [
+                record for record in ordered if (record.device, record.tenant, record.kind) == (device, tenant, kind)
+            ]
+            for lane in _lanes(of_kind):
+                tid += 1
+                events.append(_named("thread_name", pids[device], tid, {"name": f"{tenant}: {kind}"}))
+                events.append(_named("thread_sort_index", pids[device], tid, {"sort_index": tid}))
+                events += [_event(record, begin_ns, pids[device], tid) for record in lane]
+    return {"traceEvents": events, "displayTimeUnit": "ms"}
+
+
+def write_trace(records: Iterable[TraceRecord], path: Path) -> None:
+    """Write the trace of some records; a file that is there is replaced.
+
+    Raises:
+        BadValueError: A duration is below 0, or nothing can be written there.
+    """
+    told = json.dumps(chrome_trace(records))
+    try:
+        path.write_text(told + "\n", encoding="utf-8")
+    except OSError as error:
+        allowed = f"a file in a folder that exists and may be written is ({error.strerror})"
+        raise BadValueError("--trace", str(path), allowed) from error
+
+
+def _lanes(records: Sequence[TraceRecord]) -> list[list[TraceRecord]]:
+    """Return the records, ordered by time, on as few lanes as keep any two on one from overlapping."""
+    lanes: list[list[TraceRecord]] = []
+    for record in records:
+        for lane in lanes:
+            if lane[-1].time_ns + lane[-1].duration_ns <= record.time_ns:
+                lane.append(record)
+                break
         else:
-            events.append(_counter(places[runner], runner, kind, time_ns - begin_ns, value_ns))
-    for (runner, kind), since_ns in open_since.items():
-        events.append(_bar(places[runner], kind, since_ns - begin_ns, end_ns - since_ns))
-    return events
+            lanes.append([record])
+    return lanes
 
 
-def _bar(place: tuple[int, int], kind: str, at_ns: int, duration_ns: int) -> dict[str, Any]:
-    pid, tid = place
-    return {"ph": "X", "name": _BARS[kind][0], "pid": pid, "tid": tid, "ts": at_ns / 1e3, "dur": duration_ns / 1e3}
+def _in_order(names: Iterable[_T]) -> list[_T]:
+    """Return each name once, in the order of first appearance."""
+    return list(dict.fromkeys(names))
 
 
-def _counter(place: tuple[int, int], runner: int, kind: str, at_ns: int, value_ns: int) -> dict[str, Any]:
-    name = f"{_COUNTERS.get(kind, kind)}, {runner}"
-    return {"ph": "C", "name": name, "pid": place[0], "ts": at_ns / 1e3, "args": {"ms": value_ns / 1e6}}
+def _named(what: str, pid: int, tid: int, args: dict[str, Any]) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
+
+
+def _event(record: TraceRecord, begin_ns: int, pid: int, tid: int) -> dict[str, Any]:
+    at = {"name": record.kind, "cat": "gpu", "pid": pid, "tid": tid, "ts": (record.time_ns - begin_ns) / 1e3}
+    if record.duration_ns == 0:
+        return {"ph": "i", "s": "t", **at}
+    return {"ph": "X", "dur": record.duration_ns / 1e3, **at, "args": {"tenant": record.tenant}}
