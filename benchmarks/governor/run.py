@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -172,6 +173,13 @@ def run_all(stage: Stage, options: argparse.Namespace, peers: Sequence[Peer], ta
     print(tally(table.rows))
 
 
+def _card_here() -> Card:
+    try:
+        return card()
+    except (OSError, subprocess.SubprocessError) as error:
+        sys.exit(f"no NVIDIA GPU is found here ({error}): `--simulate h200` measures on a simulated board")
+
+
 def _end(number: int, frame: FrameType | None) -> None:
     sys.exit(128 + number)
 
@@ -195,7 +203,7 @@ def main(arguments: Sequence[str]) -> int:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="jvgpu-governor-")))
         state = create_boards(folder / "boards", options.simulate) if options.simulate else None
-        device = Card(f"simulated {options.simulate}", "simulated", 1) if options.simulate else card()
+        device = Card(f"simulated {options.simulate}", "simulated", 1) if options.simulate else _card_here()
         path = options.out or RESULTS / f"governor-{date}-{device.file_name}.json"
         head = {"date": date, "card": device.name, "driver": device.driver}
         table = Table(path, head, _earlier(options, device))

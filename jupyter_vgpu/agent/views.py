@@ -208,6 +208,7 @@ def _process_device_view(process: Process, tenant: Tenant, index: int) -> Proces
         "uuid": tenant.claim.grants[index].uuid,
         "memory_bytes": reading.granted_bytes,
         "memory_overhead_bytes": tenant.overhead_bytes(index, process.pid),
+        "allocations": reading.allocations,
         "launches": reading.launches,
         "gpu_time_seconds": reading.busy_ns / NS,
         "waited_seconds": reading.waited_ns / NS,

@@ -54,17 +54,16 @@ def chrome_trace(records: Iterable[TraceRecord]) -> dict[str, Any]:
     pids = {device: number for number, device in enumerate(_in_order(record.device for record in ordered), start=1)}
     kinds = _in_order(record.kind for record in ordered)
     events = [_named("process_name", pid, 0, {"name": device}) for device, pid in pids.items()]
-    tid = 0
-    for device, tenant in _in_order((record.device, record.tenant) for record in ordered):
-        for kind in kinds:
-            of_kind = [
-                record for record in ordered if (record.device, record.tenant, record.kind) == (device, tenant, kind)
-            ]
-            for lane in _lanes(of_kind):
-                tid += 1
-                events.append(_named("thread_name", pids[device], tid, {"name": f"{tenant}: {kind}"}))
-                events.append(_named("thread_sort_index", pids[device], tid, {"sort_index": tid}))
-                events += [_event(record, begin_ns, pids[device], tid) for record in lane]
+    of_line: dict[tuple[str, str, str], list[TraceRecord]] = {}
+    for record in ordered:
+        of_line.setdefault((record.device, record.tenant, record.kind), []).append(record)
+    tenants = _in_order((record.device, record.tenant) for record in ordered)
+    lines = [(*tenant, kind) for tenant in tenants for kind in kinds if (*tenant, kind) in of_line]
+    lanes = [(line, lane) for line in lines for lane in _lanes(of_line[line])]
+    for tid, ((device, tenant_name, kind), lane) in enumerate(lanes, start=1):
+        events.append(_named("thread_name", pids[device], tid, {"name": f"{tenant_name}: {kind}"}))
+        events.append(_named("thread_sort_index", pids[device], tid, {"sort_index": tid}))
+        events += [_event(record, begin_ns, pids[device], tid) for record in lane]
     return {"traceEvents": events, "displayTimeUnit": "ms"}
 
 

@@ -190,6 +190,7 @@ class ProcessDeviceInfo(_SmUsage):
     uuid: str
     memory_bytes: int
     memory_overhead_bytes: int
+    allocations: int
     launches: int
     gpu_time_seconds: float
     waited_seconds: float

@@ -39,9 +39,16 @@ def main() -> None:
     logging.getLogger("tornado.access").setLevel(logging.WARNING)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     try:
-        asyncio.run(serve(read_settings(os.environ), os.environ.get("JUPYTERHUB_SERVICE_URL", "")))
+        asyncio.run(_serve_and_end(read_settings(os.environ), os.environ.get("JUPYTERHUB_SERVICE_URL", "")))
     except VGPUError as error:
         sys.exit(f"jupyter_vgpu.service: {error}")
+
+
+async def _serve_and_end(settings: ServiceSettings, url: str) -> None:
+    await serve(settings, url)
+    # Threads may still wait for an agent that hangs, and asyncio for them: the hub's end is not held up by that.
+    logging.shutdown()
+    os._exit(0)
 
 
 async def serve(settings: ServiceSettings, url: str) -> None:

@@ -53,8 +53,12 @@ static bool grow(jvgpu_table_t *table)
       place(&larger, &table->records[i]);
     }
   }
-  jvgpu_table_clear(table);
-  *table = larger;
+  if (table->records != NULL) {
+    munmap(table->records, table->capacity * sizeof *table->records);
+  }
+  // `used` stays what it is: for who frees without the table's lock it must not be 0 for a moment.
+  table->records = larger.records;
+  table->capacity = larger.capacity;
   return true;
 }
 

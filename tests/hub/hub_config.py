@@ -35,7 +35,15 @@ c.JupyterHub.services = [{"name": "test", "api_token": os.environ["HUB_TEST_TOKE
 c.JupyterHub.load_roles = [
     {
         "name": "test",
-        "scopes": ["admin:users", "admin:groups", "tokens", "admin:servers", "access:servers", "admin:server_state"],
+        "scopes": [
+            "admin:users",
+            "admin:groups",
+            "tokens",
+            "admin:servers",
+            "access:servers",
+            "admin:server_state",
+            "read:metrics",
+        ],
         "services": ["test"],
     }
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from html import unescape
 from typing import Any
 
 import pytest
+
+from jupyter_vgpu.hub.refusals import COUNTS_REFUSALS
 
 USERS = ("ada", "bob", "cleo", "dan")
 
@@ -236,6 +239,25 @@ def test_refusals_do_not_count_as_failures_of_the_hub(hub: Any, agent: Any) -> N
         assert hub.ask("bob", {"vgpu_profile": "no such"}).status_code == 400
 
     assert hub.failures() == before
+    hub.stop_server("quick")
+
+
+def test_a_refusal_carries_its_reason_into_the_hubs_metrics_where_the_hub_knows_of_reasons(hub: Any) -> None:
+    hub.spawn("quick", "whole GPU")
+    assert hub.ask("bob", {"vgpu_profile": "1/4 GPU"}).status_code == 409
+    assert hub.ask("bob", {"vgpu_profile": "no such"}).status_code == 400
+
+    metrics = hub.api.get(f"{hub.url}/hub/metrics").text
+
+    counted = re.findall(r"^jupyterhub_server_spawn_duration_seconds_count{(.*)} ([0-9.]+)$", metrics, re.MULTILINE)
+    refused = {labels for labels, count in counted if 'status="failure"' in labels and float(count)}
+    if COUNTS_REFUSALS:  # JupyterHub 5 knows of none
+        assert refused == {'status="failure"'}
+    else:
+        assert {label for labels in refused for label in labels.split(",")} >= {
+            'reason="no-capacity"',
+            'reason="bad-value"',
+        }
     hub.stop_server("quick")
 
 

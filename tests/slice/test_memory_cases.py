@@ -1,0 +1,217 @@
+"""What went wrong in other limiters (CASES of the project), as programs in a slice. Simulated board."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MEMORY = Path(__file__).parents[2] / "benchmarks" / "memory"
+PROGRAM_SECONDS = 1200.0
+
+
+@pytest.fixture(scope="module")
+def random_operations(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the compiled program of that name."""
+    program = tmp_path_factory.mktemp("memory") / "random_operations"
+    source = MEMORY / "random_operations.c"
+    subprocess.run(["cc", "-O1", "-std=gnu11", "-o", program, source, "-ldl", "-lpthread"], check=True)
+    return program
+
+
+@pytest.fixture
+def narrow(claim: Callable[..., Any]) -> Any:
+    """Return a slice of 2 GiB: less than the random operations would like to have."""
+    return claim(2 << 30)
+
+
+@pytest.fixture
+def started(narrow: Any) -> Iterator[Callable[..., Any]]:
+    """Return a function that starts any program in the narrow slice; what still runs is ended after the test."""
+    running: list[subprocess.Popen[str]] = []
+
+    def start(*command: object) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [str(word) for word in command],
+            env=narrow.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        running.append(process)
+        return process
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def tell(process: subprocess.Popen[str], line: str = "") -> str:
+    """Send a line and return the next that the process writes."""
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(line + "\n")
+    process.stdin.flush()
+    return process.stdout.readline().strip()
+
+
+def test_two_processes_that_ask_at_once_never_both_get_the_last_memory(ten_gib: Any) -> None:
+    """Catches a bug where both passed the check and together exceeded the limit (CASES 6): 500 times."""
+    program = """
+        start()
+        say("ready")
+        held = None
+        for line in sys.stdin:
+            if line.strip() == "free":
+                if held is not None:
+                    ok((cu.cuMemFree(held)[0], None))
+                held = None
+                say("freed")
+            else:
+                answer = cu.cuMemAlloc(6 * GIB)
+                held = None if refused(answer) else ok(answer)
+                say("refused" if held is None else "held")
+    """
+    pair = [ten_gib.start(program) for _ in range(2)]
+    assert [process.stdout.readline() for process in pair] == ["ready\n"] * 2
+    outcomes = set()
+
+    for _ in range(500):
+        for process in pair:
+            process.stdin.write("take\n")
+            process.stdin.flush()
+        outcomes.add(tuple(sorted(process.stdout.readline().strip() for process in pair)))
+        assert [tell(process, "free") for process in pair] == ["freed"] * 2
+
+    assert ("held", "held") not in outcomes
+    assert ("held", "refused") in outcomes
+
+
+def test_four_notebooks_of_one_tenant_share_one_limit(ten_gib: Any) -> None:
+    """Catches a bug where limits were per process, so that four notebooks had four (CASES 10)."""
+    program = "start(); answer = cu.cuMemAlloc(3 * GIB); say(refused(answer)); sys.stdin.readline()"
+    said = []
+    for _ in range(4):
+        notebook = ten_gib.start(program)
+        said.append(notebook.stdout.readline().strip())
+
+    assert said == ["False", "False", "False", "True"]
+
+
+def _comes_back(started: Callable[..., Any], narrow: Any, program: Path, operations: int) -> None:
+    process = started(program, operations, 8, 12)
+    assert process.stdout.readline() == "start\n"
+    before = narrow.usage()["processes"][0]["devices"][0]
+
+    done = tell(process)
+    after = narrow.usage()["processes"][0]["devices"][0]
+
+    assert done.startswith("done: "), process.stderr.read() if process.poll() is not None else done
+    taken, refused = (int(word) for word in done.replace(",", "").split() if word.isdigit())
+    assert taken > operations // 4
+    assert refused > 0, "the limit was never met: that tests less than it says"
+    assert after["memory_bytes"] == before["memory_bytes"] == 0
+    assert after["allocations"] == before["allocations"] == 0
+
+
+def test_random_operations_of_all_kinds_from_eight_threads_leave_nothing_charged(
+    started: Callable[..., Any], narrow: Any, random_operations: Path
+) -> None:
+    """Catches a bug where "17592186044134 MiB used" was shown after many async frees (CASES 12)."""
+    _comes_back(started, narrow, random_operations, operations=40_000)
+
+
+@pytest.mark.slow
+def test_a_million_random_operations_leave_nothing_charged(
+    started: Callable[..., Any], narrow: Any, random_operations: Path
+) -> None:
+    """CASES 12, whole."""
+    _comes_back(started, narrow, random_operations, operations=1_000_000)
+
+
+def test_the_total_shown_is_never_above_what_the_board_has(claim: Callable[..., Any]) -> None:
+    """Catches a bug where a total above the physical size confused cuDNN (CASES 16)."""
+    said = claim(79 << 30, share="1/1").says("""
+        import pynvml as nvml
+        nvml.nvmlInit()
+        start()
+        free_bytes, total_bytes = ok(cu.cuMemGetInfo())
+        memory = nvml.nvmlDeviceGetMemoryInfo(nvml.nvmlDeviceGetHandleByIndex(0))
+        say(free_bytes <= total_bytes == ok(cu.cuDeviceTotalMem(0)) <= memory.total <= 80 * GIB)
+        say(memory.free + memory.used <= memory.total)
+    """)
+
+    assert said == ["True", "True"]
+
+
+def test_a_pool_of_another_device_is_charged_to_that_device(two_devices: Any) -> None:
+    """Catches a bug of ours where a default pool's first allocation went to the current device (CASES 11)."""
+    both = two_devices.claim(10 << 30, devices=2)
+    program = both.start("""
+        start()
+        stream = ok(cu.cuStreamCreate(1))
+        pool = ok(cu.cuDeviceGetDefaultMemPool(1))
+        place = ok(cu.cuMemAllocFromPoolAsync(GIB, pool, stream))
+        ok((cu.cuStreamSynchronize(stream)[0], None))
+        say("held"); sys.stdin.readline()
+    """)
+    try:
+        assert program.stdout.readline() == "held\n"
+        ordinals = [each["memory_bytes"] for each in both.usage()["processes"][0]["devices"]]
+    finally:
+        both.end()
+
+    assert ordinals == [0, 1 << 30]
+
+
+def test_what_is_alive_is_counted(ten_gib: Any) -> None:
+    program = ten_gib.start("""
+        start()
+        plain = [ok(cu.cuMemAlloc(MIB)) for _ in range(5)]
+        prop = cu.CUmemAllocationProp()
+        prop.type = cu.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        prop.location.type = cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        handle = ok(cu.cuMemCreate(2 * MIB, prop, 0))
+        stream = ok(cu.cuStreamCreate(1))
+        pooled = [ok(cu.cuMemAllocAsync(MIB, stream)) for _ in range(3)]
+        say("held"); sys.stdin.readline()
+        ok((cu.cuMemFree(plain.pop())[0], None))
+        ok((cu.cuMemRelease(handle)[0], None))
+        for each in pooled:
+            ok((cu.cuMemFreeAsync(each, stream)[0], None))
+        ok((cu.cuStreamSynchronize(stream)[0], None))
+        say("freed"); sys.stdin.readline()
+    """)
+    counts = []
+    assert program.stdout.readline() == "held\n"
+    counts.append(ten_gib.usage()["processes"][0]["devices"][0]["allocations"])
+    assert tell(program) == "freed"
+    counts.append(ten_gib.usage()["processes"][0]["devices"][0]["allocations"])
+
+    assert counts == [5 + 1 + 1, 4], "pointers, handles, and each pool that has anything"
+
+
+def test_who_has_nothing_left_gets_no_context_and_who_passed_the_limit_no_module(ten_gib: Any) -> None:
+    """Overhead cannot be reserved; but nobody gets more of it without end (CASES 9)."""
+    holder = ten_gib.start("""
+        start()
+        say("started"); sys.stdin.readline()
+        held = []
+        for size in (GIB, 64 * MIB, 2 * MIB, MIB, 4096, 512):
+            while not refused(answer := cu.cuMemAlloc(size)):
+                held.append(ok(answer))
+        say("full"); sys.stdin.readline()
+        say(refused(cu.cuCtxCreate(None, 0, 0))); sys.stdin.readline()
+    """)
+    assert holder.stdout.readline() == "started\n"
+    assert tell(holder) == "full"
+
+    assert tell(holder) == "True"
+    assert ten_gib.says("""
+        say(cu.cuInit(0)[0] == cu.CUresult.CUDA_SUCCESS)
+        say(refused(cu.cuDevicePrimaryCtxRetain(0)))
+    """) == ["True", "True"]
