@@ -11,6 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A property holds or it does not; how long that takes to find out on a busy machine says nothing about it.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 RUN_MARK = "JUPYTER_VGPU_TEST_RUN"
 SHARED_MEMORY = Path("/dev/shm")

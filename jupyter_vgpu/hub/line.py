@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 _FEWEST_RELEASES = 3
@@ -26,6 +26,7 @@ class Waiting:
         arrived_at: Since when, in seconds of any clock.
         number: Its number in the order of arrival, which no clock that is put back can change; of two with the same,
             who arrived first is first.
+        kind: What it asks for: of two alike either both fit or neither does.
     """
 
     key: tuple[str, str]
@@ -34,9 +35,11 @@ class Waiting:
     priority: int
     arrived_at: float
     number: int = 0
+    kind: Hashable = ""
 
 
 _Turn = tuple[int, float, tuple[str, str]]
+_NOBODY: _Turn = (0, 0.0, ("", ""))
 
 
 def _turn(one: Waiting) -> _Turn:
@@ -50,7 +53,10 @@ def group_of(groups: Iterable[str], weights: Mapping[str, float]) -> str:
 
 
 class Line:
-    """Those who wait. Kept by priority, group and arrival, so that to find who is next nobody has to be sorted."""
+    """Those who wait. Kept by priority, group, kind and arrival, so that to find who is next nobody has to be sorted.
+
+    What that takes grows with the groups and the kinds of what is asked for, not with how many wait.
+    """
 
     def __init__(self, waiting: Iterable[Waiting] = (), weights: Mapping[str, float] | None = None) -> None:
         """Let `waiting` wait.
@@ -61,18 +67,24 @@ class Line:
         """
         self._weights = dict(weights or {})
         self._waiting: dict[tuple[str, str], Waiting] = {}
-        self._classes: dict[int, dict[str, list[Waiting]]] = {}
+        self._classes: dict[int, dict[str, dict[Hashable, list[Waiting]]]] = {}
         for one in waiting:
             self.add(one)
 
     def __len__(self) -> int:
         return len(self._waiting)
 
+    @property
+    def kinds(self) -> set[Hashable]:
+        """What is asked for."""
+        return {kind for groups in self._classes.values() for members in groups.values() for kind in members}
+
     def add(self, one: Waiting) -> None:
         """Let one wait; whoever waited by the same key is gone."""
         self.remove(one.key)
         self._waiting[one.key] = one
-        insort(self._classes.setdefault(one.priority, {}).setdefault(one.group, []), one, key=_turn)
+        members = self._classes.setdefault(one.priority, {}).setdefault(one.group, {})
+        insort(members.setdefault(one.kind, []), one, key=_turn)
 
     def remove(self, key: tuple[str, str]) -> None:
         """Let one wait no more, if it did."""
@@ -81,32 +93,58 @@ class Line:
             return
         groups = self._classes[one.priority]
         members = groups[one.group]
-        del members[bisect_left(members, _turn(one), key=_turn)]
+        alike = members[one.kind]
+        del alike[bisect_left(alike, _turn(one), key=_turn)]
+        if not alike:
+            del members[one.kind]
         if not members:
             del groups[one.group]
         if not groups:
             del self._classes[one.priority]
 
+    def heads(self, held: Mapping[str, float] | None = None) -> Iterator[Waiting]:
+        """Give those of whom one is next, in the order in which they are: of those alike in a group, the first only.
+
+        Args:
+            held: What each group holds now, in devices.
+        """
+        for priority in sorted(self._classes, reverse=True):
+            groups = []
+            for group, members in self._classes[priority].items():
+                first = sorted((alike[0] for alike in members.values()), key=_turn)
+                groups.append((self._weighed(held or {}, group), _turn(first[0]), first))
+            for _, _, first in sorted(groups, key=lambda entry: entry[:2]):
+                yield from first
+
     def in_order(self, held: Mapping[str, float] | None = None) -> Iterator[Waiting]:
-        """Give those who wait in the order in which they are served, the first at once however many there are.
+        """Give all who wait in the order in which they are served if each fits when its turn comes.
 
         Args:
             held: What each group holds now, in devices.
         """
         given = dict(held or {})
         for priority in sorted(self._classes, reverse=True):
-            groups = self._classes[priority]
-            served = dict.fromkeys(groups, 0)
-            turns = [(self._weighed(given, group), _turn(members[0]), group) for group, members in groups.items()]
+            groups = {
+                group: heapq.merge(*members.values(), key=_turn) for group, members in self._classes[priority].items()
+            }
+            turns = [self._next_turn(given, group, members) for group, members in groups.items()]
             heapq.heapify(turns)
             while turns:
-                group = heapq.heappop(turns)[-1]
-                one = groups[group][served[group]]
+                _, _, group, one = turns[0]
+                if one is None:
+                    heapq.heappop(turns)
+                    continue
                 yield one
-                served[group] += 1
                 given[group] = given.get(group, 0.0) + one.share
-                if served[group] < len(groups[group]):
-                    heapq.heappush(turns, (self._weighed(given, group), _turn(groups[group][served[group]]), group))
+                heapq.heapreplace(turns, self._next_turn(given, group, groups[group]))
+
+    def _next_turn(
+        self, given: Mapping[str, float], group: str, members: Iterator[Waiting]
+    ) -> tuple[float, _Turn, str, Waiting | None]:
+        one = next(members, None)
+        if one is None:
+            return float("-inf"), _NOBODY, group, None  # is popped at once
+        return self._weighed(given, group), _turn(one), group, one
 
     def _weighed(self, given: Mapping[str, float], group: str) -> float:
         return given.get(group, 0.0) / self._weights.get(group, 1.0)
@@ -133,7 +171,7 @@ def next_in(
     still because one waits for a whole device.
 
     Args:
-        order: As `Line.in_order` gives it.
+        order: As `Line.heads` gives it.
         fits: Whether one could have its slice now.
         now: The time, by the clock of `arrived_at`.
         patience_seconds: Longest time that others may overtake.

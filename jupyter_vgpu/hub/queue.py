@@ -185,6 +185,7 @@ class WaitingRoom(LoggingConfigurable):
         self, key: ServerKey, place: Place, uid: int, profile: Profile, groups: Sequence[str], over_quota: bool
     ) -> _Wait:
         loop = asyncio.get_running_loop()
+        wish = profile, self._desk.isolation(key[0], groups)
         # From here on by a clock that nobody sets; what was waited before a restart counts, within reason.
         before = min(max(0.0, time.time() - place.arrived_at.timestamp()), self.timeout_seconds)
         waiting = Waiting(
@@ -194,9 +195,9 @@ class WaitingRoom(LoggingConfigurable):
             priority=PRIORITIES.index(profile.priority),
             arrived_at=loop.time() - before,
             number=place.place_id,
+            kind=wish,
         )
         granted: asyncio.Future[Turn] = loop.create_future()
-        wish = profile, self._desk.isolation(key[0], groups)
         wait = self._waits[key] = _Wait(waiting, place, uid, profile, groups, over_quota, wish, granted)
         self._line.add(waiting)
         self._places = None
@@ -303,7 +304,7 @@ class WaitingRoom(LoggingConfigurable):
             return known[wish, waited_for]
 
         return next_in(
-            self._line.in_order(self._held),
+            self._line.heads(self._held),
             lambda one: self._waits[one.key].wish in fitting,
             now,
             self._patience_seconds,

@@ -63,6 +63,10 @@ def _text(view: SliceView) -> Iterator[str]:
             yield f"    overhead  {_overhead(device)}"
         if "gpu_time_fraction" in device:
             yield f"    GPU time  {_time(device)}"
+        if "sm_usage" in device:
+            yield f"    SM usage  {device['sm_usage']:.0%}"
+        if "pressure" in device:
+            yield f"    others    {_pressure(device)}"
         yield f"    launches  {_launches(device)}"
     yield f"  {_processes_title(view.usage)}"
     for process in view.usage["processes"]:
@@ -85,6 +89,10 @@ def _html(view: SliceView) -> Iterator[str]:
             yield row("Overhead", escape(_overhead(device)))
         if "gpu_time_fraction" in device:
             yield row("GPU time", escape(_time(device)))
+        if "sm_usage" in device:
+            yield row("SM usage", f"{device['sm_usage']:.0%}")
+        if "pressure" in device:
+            yield row("Others", escape(_pressure(device)))
         yield row("Launches", escape(_launches(device)))
         yield "</table>"
     yield f'<div style="margin-top:8px">{escape(_processes_title(view.usage))}</div>'
@@ -121,6 +129,14 @@ def _overhead(device: UsageDeviceInfo) -> str:
 
 def _time(device: UsageDeviceInfo) -> str:
     return f"{device['gpu_time_fraction']:.0%} now, {device['waiting_fraction']:.0%} waiting"
+
+
+def _pressure(device: UsageDeviceInfo) -> str:
+    pressure = device["pressure"]
+    if not pressure["neighbours"]:
+        return "no other slice of this GPU is at work"
+    some = "1 other slice is" if pressure["neighbours"] == 1 else f"{pressure['neighbours']} other slices are"
+    return f"{some} at work, {pressure['gpu_time_fraction']:.0%} of the GPU's time"
 
 
 def _launches(device: UsageDeviceInfo) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from jupyter_vgpu.client import DeviceInfo
 from jupyter_vgpu.config import parse_profiles
-from jupyter_vgpu.hub.availability import offers
+from jupyter_vgpu.hub.availability import End, offers
 from jupyter_vgpu.hub.form import options_form
 from jupyter_vgpu.units import GIB
 
@@ -153,3 +153,75 @@ def test_names_and_descriptions_are_text_and_nothing_else() -> None:
 
     assert [field["value"] for field in page.inputs] == [name]
     assert "<b>&amp;</b>" in page.text
+
+
+def taken(at: float, share: float, number: int = 0) -> End:
+    return End(at, [{"uuid": f"GPU-{number}", "memory_bytes": int(share * 80) * GIB, "share": share}])
+
+
+@pytest.mark.parametrize(
+    ("entry", "devices", "ends", "expected"),
+    [
+        pytest.param({"share": "1/4"}, [device(free_share=0.0)], [taken(9, 0.25), taken(5, 0.25)], 5, id="the first"),
+        pytest.param({"share": "1/2"}, [device(free_share=0.0)], [taken(9, 0.25), taken(5, 0.25)], 9, id="both"),
+        pytest.param(
+            {"share": "1/2"},
+            [device(0, 0.0), device(1, 0.0)],
+            [taken(5, 0.25, 0), taken(6, 0.25, 1), taken(7, 0.25, 1)],
+            7,
+            id="two on one device, not one on each",
+        ),
+        pytest.param({"backend": "whole"}, [device(free_share=0.5)], [taken(5, 0.5)], 5, id="a whole one"),
+        pytest.param({"backend": "whole"}, [device(free_share=0.0)], [taken(5, 0.5)], None, id="some of it for ever"),
+        pytest.param({"share": "1/4"}, [device(free_share=0.0)], [], None, id="no end is known"),
+        pytest.param({"share": "1/4"}, [device(free_share=0.0)], [taken(5, 1.0, 7)], None, id="another node's device"),
+        pytest.param({"share": "1/4"}, [device()], [taken(5, 1.0)], None, id="free now"),
+    ],
+)
+def test_the_page_knows_when_the_next_is_free(
+    entry: dict[str, object], devices: list[DeviceInfo], ends: list[End], expected: float | None
+) -> None:
+    (offer,) = offers(parse_profiles({"it": entry}), devices, ends=ends)
+
+    assert offer.free_at == expected
+
+
+@pytest.mark.parametrize(
+    ("there", "isolation", "free"),
+    [
+        pytest.param([], "lab: group exam", 4, id="an empty device is anyone's"),
+        pytest.param(["lab: group exam"], "lab: group exam", 2, id="one of the same group"),
+        pytest.param(["lab: group exam"], "", 0, id="an isolated group lets nobody in"),
+        pytest.param([""], "lab: group exam", 0, id="nor does it go to others"),
+        pytest.param(["hall: group exam"], "lab: group exam", 0, id="another hub's group of that name is another"),
+        pytest.param([""], "", 2, id="those of none share"),
+    ],
+)
+def test_who_is_isolated_is_offered_what_nobody_else_is_on(there: list[str], isolation: str, free: int) -> None:
+    one = device(free_share=0.5 if there else 1.0)
+    one["isolation"] = there
+
+    (offer,) = offers(parse_profiles({"it": {"share": "1/4"}}), [one], isolation)
+
+    assert (offer.free, offer.total) == (free, 4)
+
+
+def test_a_drained_device_is_counted_out() -> None:
+    drained, used = device(0), device(1)
+    drained["drained"] = True
+    profiles = parse_profiles({"1/4": {"share": "1/4"}, "pair": {"share": 1, "devices": 2}})
+
+    quarter, pair = offers(profiles, [drained, used])
+    (none,) = offers(profiles[:1], [drained])
+
+    assert (quarter.free, quarter.total) == (4, 4)
+    assert (pair.total, pair.obstacle) == (0, "it needs 2 GPUs, this node has 1, and 1 out of use")
+    assert none.obstacle == "all GPUs of this node are out of use"
+
+
+def test_a_server_without_a_gpu_can_be_had_whatever_happens() -> None:
+    for devices in (None, [], [device(free_share=0.0)]):
+        page = form({"no GPU": {"gpu": False}}, devices)
+
+        assert "No GPU. Always free." in page.text
+        assert ["disabled" in field for field in page.inputs] == [False]

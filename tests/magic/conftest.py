@@ -32,7 +32,7 @@ def run_cells(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Results
             text=True,
             cwd=folder,
             env={**environment, "IPYTHONDIR": str(folder / "ipython")},
-            timeout=100,
+            timeout=300,
         )
         assert completed.returncode == 0, completed.stderr
         results: Results = json.loads(completed.stdout)[1:]

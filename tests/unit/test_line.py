@@ -23,6 +23,7 @@ people = st.lists(
         share=st.sampled_from([0.125, 0.25, 0.5, 1.0]),
         priority=st.integers(0, 2),
         arrived_at=st.floats(0, 1e6),
+        kind=st.sampled_from(["small", "large"]),
     ),
     unique_by=lambda one: one.key,
     max_size=30,
@@ -95,6 +96,23 @@ def test_who_left_the_line_has_left_no_trace_in_it(
 
     assert list(line.in_order()) == in_order(stay, {}, weight)
     assert len(line) == len(stay)
+
+
+@given(people, weights, st.sets(st.sampled_from(["small", "large"])))
+def test_among_those_alike_only_the_first_of_a_group_may_be_next(
+    waiting: list[Waiting], weight: dict[str, float], fitting: set[str]
+) -> None:
+    line = Line(waiting, weight)
+
+    found = next_in(line.heads(), lambda one: one.kind in fitting, 1e6, 2e6)
+
+    able = [one for one in line.in_order() if one.kind in fitting]
+    assert (found is None) == (not able)
+    if found is not None:
+        assert found.priority == max(one.priority for one in able)
+        alike = [one for one in able if (one.group, one.priority) == (found.group, found.priority)]
+        assert found == alike[0]
+    assert line.kinds == {one.kind for one in waiting}
 
 
 @given(people, people)

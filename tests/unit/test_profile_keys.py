@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_vgpu.config import overridden, parse_group_overrides, parse_profiles, profiles_for
+from jupyter_vgpu.config import overridden, parse_group_overrides, parse_isolated, parse_profiles, profiles_for
 from jupyter_vgpu.errors import BadValueError
 from jupyter_vgpu.model import Memory, Profile
 from jupyter_vgpu.units import GIB, PPM
@@ -130,5 +130,40 @@ def test_what_is_not_understood_is_refused_by_name(entry: dict[str, Any], messag
 def test_an_override_that_is_not_understood_is_refused_by_name(value: Any, message: str) -> None:
     with pytest.raises(BadValueError) as refused:
         parse_group_overrides(value, {"p": {"share": 1}}, "o")
+
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("user", "groups", "expected"),
+    [
+        ("bob", ["exam", "course"], "group exam"),
+        ("bob", ["course"], ""),
+        ("bob", ["firm", "exam"], "group exam"),
+        ("ada", ["exam"], "user ada"),
+        ("exam", [], ""),
+    ],
+)
+def test_a_users_isolation_is_their_own_or_that_of_the_first_group_named(
+    user: str, groups: list[str], expected: str
+) -> None:
+    isolated = parse_isolated({"groups": ["exam", "firm"], "users": ["ada"]}, "isolated")
+
+    assert isolated.group_of(user, groups) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (["exam"], "isolated: ['exam'] is not allowed; a mapping with some of groups, users is"),
+        ({"group": ["exam"]}, "isolated.group: ['exam'] is not allowed; only the keys groups, users are"),
+        ({"groups": "exam"}, "isolated.groups: 'exam' is not allowed; a list with at least one name is"),
+        ({"users": []}, "isolated.users: [] is not allowed; a list with at least one name is"),
+        ({"users": None}, "isolated.users: None is not allowed; a list with at least one name is"),
+    ],
+)
+def test_what_is_no_isolation_is_refused_by_name(value: Any, message: str) -> None:
+    with pytest.raises(BadValueError) as refused:
+        parse_isolated(value, "isolated")
 
     assert str(refused.value).startswith(message)
