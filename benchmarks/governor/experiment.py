@@ -23,8 +23,9 @@ from governor.work import Tenant
 
 LEARN_SECONDS = 1.0
 ALONE_SECONDS = 3.0
+MOST_PEER_SECONDS = 5.0  # one run of each peer, not three: device time is dear
 NOTHING_SEEN = "the runs were too short: there was nothing to measure in them"
-START_SECONDS, TORCH_START_SECONDS = 5.0, 25.0  # of a crew, for estimates
+START_SECONDS, TORCH_START_SECONDS = 4.0, 20.0  # of a crew, for estimates
 
 
 def no_torch(stage: Stage, tenants: Sequence[Tenant]) -> str:
@@ -108,7 +109,7 @@ class Sharing(Experiment):
     group: str
     variants: Mapping[str, Sequence[Tenant]]
     lines: Sequence[Line]
-    seconds: float = 3.0
+    seconds: float = 2.0
     repeats: int = 3
     native_seconds: float | None = None
     settle_seconds: float = 0.2
@@ -194,7 +195,7 @@ class Sharing(Experiment):
             with stage.crew(peer.name, tenants, extra) as crew:
                 crew.wait_ready()
                 crew.run(LEARN_SECONDS * stage.scale)
-                return as_run(crew, self.seconds)
+                return as_run(crew, min(self.seconds, MOST_PEER_SECONDS))
 
     def _row(self, line: Line, measured: Mapping[tuple[str, str], Sequence[Run]], peers: Sequence[str]) -> Row:
         def median(arm: str) -> float | None:

@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT), str(HERE.parent)]
 
-from bench.agent import running_agent  # noqa: E402
+from bench.agent import NodeAgent, running_agent  # noqa: E402
 from bench.machine import Card, card, commit, source  # noqa: E402
 from bench.processes import WorkerError  # noqa: E402
 
@@ -173,6 +173,16 @@ def run_all(stage: Stage, options: argparse.Namespace, peers: Sequence[Peer], ta
     print(tally(table.rows))
 
 
+def list_experiments(options: argparse.Namespace, peers: Sequence[Peer]) -> None:
+    """Print what is wanted, and about how long it takes."""
+    # Nothing is started: only what has to do with lengths is looked at.
+    stage = Stage(Card("", "", 2), Path(), NodeAgent(Path(), {}), {}, bool(options.simulate), options.scale)
+    seconds = [experiment.estimate_seconds(stage, peers) for experiment in wanted(options)]
+    for experiment, one in zip(wanted(options), seconds, strict=True):
+        print(f"{experiment.group:10} {one:6.0f} s  {experiment.name}")
+    print(f"{'':10} {sum(seconds):6.0f} s  in all, at most")
+
+
 def _card_here() -> Card:
     try:
         return card()
@@ -187,14 +197,13 @@ def _end(number: int, frame: FrameType | None) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Measure what is still missing; 0 whether or not the targets are met."""
     options = parse(arguments)
-    if options.list:
-        for experiment in wanted(options):
-            print(f"{experiment.group:10} {experiment.name}")
-        return 0
     try:
         peers = asked_peers(options)
     except ValueError as error:
         sys.exit(str(error))
+    if options.list:
+        list_experiments(options, peers)
+        return 0
     present(INTERCEPT_LIBRARY)
     # What is to be undone is undone when this is ended, too.
     for number in (signal.SIGTERM, signal.SIGHUP):

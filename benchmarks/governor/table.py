@@ -41,7 +41,7 @@ def _alone(work: Work) -> Experiment:
     if work is BURN:
         told = "alone: switches of other threads, beyond native"
         lines.append(Line(told, figures.other_switches, "1/s", at_most(1), beyond_native=True))
-    return Sharing(f"alone {work.name}", "alone", {"": equal(work, 1)}, lines, seconds=4.0)
+    return Sharing(f"alone {work.name}", "alone", {"": equal(work, 1)}, lines, seconds=3.0)
 
 
 def _ceilings(
@@ -51,6 +51,7 @@ def _ceilings(
     spread: float | None = None,
     worst: float | None = None,
     excess: float | None = None,
+    seconds: float = 10.0,
 ) -> Experiment:
     lines = []
     for percent in percents:
@@ -71,7 +72,7 @@ def _ceilings(
         group="ceilings",
         variants={f"{percent} %": capped(work, percent) for percent in percents},
         lines=lines,
-        seconds=20.0,
+        seconds=seconds,
         repeats=1,
         native_seconds=2.0,
         settle_seconds=0.0,
@@ -89,7 +90,7 @@ def _saturated(told: str, tenants: Sequence[Tenant]) -> Experiment:
 def _training(work: Work, count: int) -> Experiment:
     name = f"{count} × {work.name}, equal"
     line = Line(f"{name}: total", figures.total_rate, "units/s", at_least(0.99, of_native=True))
-    return Sharing(name, "training", {"": equal(work, count)}, [line], seconds=4.0, measures_alone=True)
+    return Sharing(name, "training", {"": equal(work, count)}, [line], seconds=4.0)
 
 
 def _cell(neighbours: int, launch_us: float) -> Experiment:
@@ -149,7 +150,7 @@ def _others() -> list[Experiment]:
             Line("an idle share is in others' hands after", figures.away_seconds, "s", at_most(0.1)),
             Line("and back after", figures.back_seconds, "s", at_most(0.1), detail=figures.handover_series),
         ],
-        seconds=6.0,
+        seconds=5.0,
         settle_seconds=0.0,
     )
     small = Sharing(
@@ -182,9 +183,9 @@ def experiments() -> list[Experiment]:
         weighted_gpt,
         mixed,
         *(_training(work, count) for work in (GPT, RESNET, MLP) for count in (2, 4)),
-        _ceilings(BURN, 0.5, spread=1.0),
-        _ceilings(busy(3600), 1.0, spread=1.0, worst=2.0),
-        _ceilings(busy(100_000), 0.0, excess=1.0),
+        _ceilings(BURN, 0.5, spread=1.0, seconds=20.0),
+        _ceilings(busy(3600), 1.0, spread=1.0, worst=2.0, seconds=20.0),
+        _ceilings(busy(100_000), 0.0, excess=1.0, seconds=20.0),
         _ceilings(EXTENDED, 0.5, [25]),
         _ceilings(COOPERATIVE, 0.5, [25]),
         _ceilings(GRAPHS, 1.5),
