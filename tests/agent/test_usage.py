@@ -121,6 +121,7 @@ def test_figures_follow_the_usage_page(agent: Any, attach: Ask) -> None:
             "uuid": device["uuid"],
             "memory_bytes": 4 << 30,
             "memory_overhead_bytes": 0,
+            "allocations": 0,
             "launches": 42,
             "gpu_time_seconds": 0.001,
             "waited_seconds": 0.002,
