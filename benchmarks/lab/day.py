@@ -240,7 +240,7 @@ def main() -> int:
         LAB_SEMINAR_SLICES=str(rules.seminar_slices),
         LAB_GREEDY_HOURS=str(rules.greedy_hours),
     )
-    hub.config = HERE / "hub_config.py"
+    hub.config, hub.start_seconds = HERE / "hub_config.py", 600.0
     hub.api._transport = httpx.HTTPTransport(limits=httpx.Limits(max_connections=2 * wanted.users + 10))
     try:
         agent.start()

@@ -111,6 +111,7 @@ class Hub:
     """A hub; `api` speaks for an admin's script, `browser` for a person."""
 
     config = HERE / "hub_config.py"
+    start_seconds = 100.0  # most that a start may take, on a machine that is busy
 
     def __init__(self, agent: Agent, **environment: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="hub-"))
@@ -144,7 +145,7 @@ class Hub:
                 stdout=log,
                 stderr=log,
             )
-        wait_until(self.answers, f"the hub starts (see {self.log})")
+        wait_until(self.answers, f"the hub starts (see {self.log})", self.start_seconds)
 
     def answers(self) -> bool:
         assert self.process is not None
