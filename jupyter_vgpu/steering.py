@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from jupyter_vgpu.errors import NativeLibraryError
+from jupyter_vgpu.model import PRIORITIES, Priority
 from jupyter_vgpu.pages import TenantPages, native_parts
 
 Kind = Literal["gate closed", "gate opened", "window begun", "window over", "charged", "under way"]
@@ -30,6 +31,7 @@ class Steered:
     Attributes:
         windows: Windows that it was given.
         overruns: Windows for which others had to wait beyond the time that its work should have taken.
+        violations: Seconds in which it always wanted its promised share and did not have it.
         closed_ns: Time that its gate was closed.
         entitled: Weighted max-min fair part of the device as of now, 0..1.
         use: Part of the device's time that it has, lately, 0..1.
@@ -39,6 +41,7 @@ class Steered:
 
     windows: int
     overruns: int
+    violations: int
     closed_ns: int
     entitled: float
     use: float
@@ -87,11 +90,15 @@ class Steering:
         )
         self._thread.start()
 
-    def add(self, pages: TenantPages, index: int, uuid: str) -> None:
+    def add(self, pages: TenantPages, index: int, uuid: str, priority: Priority) -> None:
         """Steer the claim's device at `index`; a device that the node lacks, or too many claims on it: not steered."""
         device = self._devices.get(uuid)
         if device is not None:
-            number = int(self._library.jvgpu_steering_add(self._steering, pages.native(), index, device))
+            number = int(
+                self._library.jvgpu_steering_add(
+                    self._steering, pages.native(), index, device, PRIORITIES.index(priority)
+                )
+            )
             if number:
                 self.numbers[number] = (pages, index)
 
@@ -108,6 +115,7 @@ class Steering:
         return Steered(
             windows=int(steered.windows),
             overruns=int(steered.overruns),
+            violations=int(steered.violations),
             closed_ns=int(steered.closed_ns),
             entitled=int(steered.entitled_ppm) / 1e6,
             use=int(steered.use_ppm) / 1e6,

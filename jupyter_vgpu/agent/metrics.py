@@ -69,6 +69,11 @@ class _AgentCollector(Collector):
         overruns = CounterMetricFamily(
             "jupyter_vgpu_claim_overruns", "Windows that were not drained in time.", labels=of_claim
         )
+        violations = CounterMetricFamily(
+            "jupyter_vgpu_claim_violations",
+            "Seconds in which the promised share was wanted all the time and not had.",
+            labels=of_claim,
+        )
         entitled = GaugeMetricFamily(
             "jupyter_vgpu_claim_entitled_ratio", "Weighted max-min fair part of the device's time.", labels=of_claim
         )
@@ -97,12 +102,13 @@ class _AgentCollector(Collector):
                 if (steered := tenant.steered(index)) is not None:
                     windows.add_metric([*who, grant.uuid], steered.windows)
                     overruns.add_metric([*who, grant.uuid], steered.overruns)
+                    violations.add_metric([*who, grant.uuid], steered.violations)
                     entitled.add_metric([*who, grant.uuid], steered.entitled)
             processes.add_metric(who, len(tenant.processes))
             seen = tenant.verification
             verified.add_metric([*who, claim.backend], float(seen is not None and seen.enforcement.is_verified))
         yield from (limit, used, overhead, launches, gpu_time, waited, sm_time, throttled, gated)
-        yield from (windows, overruns, entitled, processes, verified)
+        yield from (windows, overruns, violations, entitled, processes, verified)
 
     def _events(self) -> Iterable[Metric]:
         events = self._agent.events

@@ -72,7 +72,7 @@ class Tenant:
         for index, grant in enumerate(claim.grants):
             self.pages.set_device(index, grant.uuid, grant.memory_bytes, grant.share_ppm, grant.ceiling_ppm)
             if steering is not None:
-                steering.add(self.pages, index, grant.uuid)
+                steering.add(self.pages, index, grant.uuid, claim.priority)
 
     def attach(self, pid: int, pidfd: int, now: float, is_renewal: bool = False) -> Process | None:
         """Return the attached process, `None` when all slots are taken.

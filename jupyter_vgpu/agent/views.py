@@ -176,6 +176,7 @@ def _governed_view(tenant: Tenant, index: int) -> GovernedInfo | None:
         "entitled": steered.entitled,
         "windows": steered.windows,
         "overruns": steered.overruns,
+        "violations": steered.violations,
         "closed_seconds": steered.closed_ns / NS,
     }
 

@@ -119,12 +119,14 @@ class GovernedInfo(TypedDict):
     """What the governor of GPU time did for, or to, a slice on a device.
 
     `entitled` is its weighted max-min fair part as of now, 0..1: its share, more where others want less, less where it
-    wants less itself. `overruns` are windows for which others waited longer than its work should have taken.
+    wants less itself. `violations` are seconds in which it always wanted its share and did not have it; `overruns` are
+    windows for which others waited longer than its work should have taken.
     """
 
     entitled: float
     windows: int
     overruns: int
+    violations: int
     closed_seconds: float
 
 

@@ -64,6 +64,7 @@ typedef struct jvgpu_steering_s jvgpu_steering_t;
 typedef struct jvgpu_steered_s {
   uint64_t windows;         // that it was given
   uint64_t overruns;        // windows others had to wait out: its work was not drained in time
+  uint64_t violations;      // seconds in which it always wanted its promised share and did not have it
   uint64_t closed_ns;       // time that its gate was closed
   uint32_t entitled_ppm;    // weighted max-min fair part of the device, as of now
   uint32_t use_ppm;         // part that it has, lately
@@ -86,8 +87,10 @@ void jvgpu_steering_run(jvgpu_steering_t *steering);
 void jvgpu_steering_stop(jvgpu_steering_t *steering);
 // Open every gate and forget. After jvgpu_steering_run has returned.
 void jvgpu_steering_free(jvgpu_steering_t *steering);
-// Steer the claim's device at `index`; `device` numbers the node's devices. Returns the runner's number > 0, or 0.
-uint32_t jvgpu_steering_add(jvgpu_steering_t *steering, jvgpu_tenant_t *tenant, uint32_t index, uint32_t device);
+// Steer the claim's device at `index`; `device` numbers the node's devices, `priority` is 0 low, 1 normal, 2 high.
+// Returns the runner's number > 0, or 0.
+uint32_t jvgpu_steering_add(jvgpu_steering_t *steering, jvgpu_tenant_t *tenant, uint32_t index, uint32_t device,
+                            uint32_t priority);
 // Steer none of the claim's devices any more and open its gates. Before the tenant is destroyed.
 void jvgpu_steering_drop(jvgpu_steering_t *steering, jvgpu_tenant_t *tenant);
 // Returns 0, or -1 when that device of the claim is not steered.

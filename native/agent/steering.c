@@ -216,11 +216,13 @@ static bool make_room(device_t *device)
   return device->runners != NULL && device->steered != NULL && device->count < JVGPU_MOST_RUNNERS;
 }
 
-uint32_t jvgpu_steering_add(jvgpu_steering_t *steering, jvgpu_tenant_t *tenant, uint32_t index, uint32_t device_number)
+uint32_t jvgpu_steering_add(jvgpu_steering_t *steering, jvgpu_tenant_t *tenant, uint32_t index, uint32_t device_number,
+                            uint32_t priority)
 {
   jvgpu_steered_runner_t *steered = calloc(1, sizeof *steered);
   uint32_t                number = 0;
-  if (steered == NULL || device_number >= MOST_DEVICES || index >= tenant->device_count) {
+  if (steered == NULL || device_number >= MOST_DEVICES || priority > JVGPU_PRIORITY_HIGH ||
+      index >= tenant->device_count) {
     free(steered);
     return 0;
   }
@@ -229,7 +231,8 @@ uint32_t jvgpu_steering_add(jvgpu_steering_t *steering, jvgpu_tenant_t *tenant, 
   if (make_room(device)) {
     number = ++steering->last_number;
     *steered = (jvgpu_steered_runner_t){.tenant = tenant, .index = index, .number = number, .was_open = true};
-    memset(&device->runners[device->count], 0, sizeof *device->runners);
+    device->runners[device->count] =
+        (jvgpu_runner_t){.priority = priority, .is_gang = tenant->device_count > 1, .is_open = true};
     device->steered[device->count] = steered;
     device->count += 1;
     device->due_ns = 0;
@@ -248,6 +251,7 @@ static void fill(const device_t *device, uint32_t place, jvgpu_steered_t *out)
   const uint64_t                closed_ns = steered->closed_since_ns != 0 ? now_ns() - steered->closed_since_ns : 0;
   *out = (jvgpu_steered_t){.windows = runner->windows,
                            .overruns = runner->overruns,
+                           .violations = runner->violations,
                            .closed_ns = steered->closed_ns + closed_ns,
                            .entitled_ppm = (uint32_t)(runner->entitled * 1e6),
                            .use_ppm = runner->use < 1.0 ? (uint32_t)(runner->use * 1e6) : 1000000u,

@@ -13,8 +13,12 @@
 // Over which time "lately" is.
 #define PRESSED_NS (50.0 * MS)
 
+// A share of which so much was had is met: the driver itself loses a tenth of the time to switching.
+#define MET 0.97
+#define SECOND_NS (1000 * MS)
+
 // Of a ceiling so much may be saved up; it opens again with this much in hand.
-#define SAVED_NS (10.0 * MS)
+#define SAVED_NS (15.0 * MS)
 #define REOPEN_NS (1.0 * MS)
 
 #define LOOK_NS (MS / 2)
@@ -32,6 +36,25 @@ void jvgpu_governor_start(jvgpu_governor_t *governor)
 static bool is_stale(const jvgpu_runner_t *runner, uint32_t contenders, uint64_t now_ns)
 {
   return now_ns - runner->changed_ns > runner->flight_ns * (contenders + 1) + MS;
+}
+
+// Had it, in each second in which it always wanted something, what it was promised?
+static void note_second(jvgpu_runner_t *runner, uint64_t now_ns)
+{
+  runner->second_used_ns += runner->used_ns;
+  runner->second_pressed = runner->second_pressed && is_pressed(runner);
+  if (now_ns - runner->second_ns < SECOND_NS) {
+    return;
+  }
+  const double promised_ns = runner->weight_ppm / 1e6 * (double)(now_ns - runner->second_ns);
+  // A whole second, not one in which nobody looked.
+  const bool is_whole = runner->second_ns != 0 && now_ns - runner->second_ns < 2 * SECOND_NS;
+  const bool is_missed = is_whole && runner->second_pressed && (double)runner->second_used_ns < promised_ns * MET;
+  runner->violations += is_missed;
+  runner->missed = is_missed ? runner->missed + 1 : 0;
+  runner->second_ns = now_ns;
+  runner->second_used_ns = 0;
+  runner->second_pressed = true;
 }
 
 static void take_in(jvgpu_runner_t *runner, double dt_ns, uint32_t contenders, uint64_t now_ns)
@@ -57,9 +80,13 @@ static void take_in(jvgpu_runner_t *runner, double dt_ns, uint32_t contenders, u
     smooth(&runner->use, (double)runner->used_ns / dt_ns, dt_ns / USE_NS);
   }
 
+  note_second(runner, now_ns);
+
   const double ceiling = (double)runner->ceiling_ppm / 1e6;
   runner->budget_ns += ceiling * dt_ns - (double)runner->used_ns;
-  runner->budget_ns = runner->budget_ns > SAVED_NS ? SAVED_NS : runner->budget_ns;
+  if (runner->budget_ns > SAVED_NS || runner->ceiling_ppm >= 1000000) {
+    runner->budget_ns = SAVED_NS;
+  }
   runner->is_capped = runner->ceiling_ppm < 1000000 && runner->budget_ns < (runner->is_capped ? REOPEN_NS : 0.0);
 }
 
@@ -121,7 +148,7 @@ static bool may_launch(const jvgpu_governor_t *governor, const jvgpu_runner_t *r
   if (runner->is_capped) {
     return false;
   }
-  if (governor->holder == index) {
+  if (governor->holder == index || runner->is_gang) {
     return true;
   }
   if ((governor->holder >= 0 || governor->next >= 0) && jvgpu_windows_keep_out(governor, runner)) {

@@ -4,14 +4,17 @@
 // device, all its processes together) has used and has under way; it is told whose gates are open and when
 // to come again.
 //
-// Each runner is *entitled* to its weighted max-min fair part: nobody to more than it would use, what one
-// leaves goes to the others by weight. Virtual time grows by use / entitlement; waiting is credit, idling is
+// Each runner is *entitled* to its weighted max-min fair part: nobody to more than it would use, everybody
+// to what it was promised, and what is left goes by weight to the highest priority that wants it. A share
+// that was missed for three seconds in a row is asked for more loudly until it is met. Virtual time grows by use / entitlement; waiting is credit, idling is
 // none. Three regimes of one rule:
 //   open      nobody is ahead of the neediest by more than a lag: the driver's own sharing, no cost
 //   mixed     who is further ahead stands at the gate; gaps go to whoever has work
 //   windows   runners that fill the GPU alone take it in turns, drained at hand-over: no switching cost
 // Which serves better is not guessed: a runner is given a window now and then, and what the GPU did in it is
 // compared with what it does while they interleave.
+// Where a claim has several devices (a *gang*), one process may wait on one of them for work on another: its
+// gates are left open, or collectives would wait for each other. Only its ceilings are kept.
 // A ceiling is a budget that grows with time; debts stay, savings are cut.
 // source: shared/FACTS.md, "A rule that looks right" and "Exclusive windows"; docs/gpu-time.md.
 
@@ -23,54 +26,67 @@
 
 #define JVGPU_MOST_RUNNERS 512u
 
+enum {
+  JVGPU_PRIORITY_LOW = 0,
+  JVGPU_PRIORITY_NORMAL = 1,
+  JVGPU_PRIORITY_HIGH = 2,
+};
+
 typedef struct jvgpu_runner_s {
   // What the caller knows before each look.
-  uint32_t weight_ppm;   // promised share, 1..1000000
+  uint32_t weight_ppm;  // promised share, 1..1000000
   uint32_t ceiling_ppm;  // most it may use, 1..1000000
-  uint32_t blocked;      // threads that stand at the gate or at the bound
-  uint64_t used_ns;      // GPU time charged since the last look
-  uint64_t flight_ns;    // of all that was charged, what is not known to be over
+  uint32_t priority;  // JVGPU_PRIORITY_*: who comes first where more is left than was promised
+  bool     is_gang;  // one of several devices of a claim
+  uint32_t blocked;  // threads that stand at the gate or at the bound
+  uint64_t used_ns;  // GPU time charged since the last look
+  uint64_t flight_ns;  // of all that was charged, what is not known to be over
 
   // What the caller is told by each look.
   bool     is_open;
   bool     is_governed;  // is, or may soon be, held back
-  uint64_t bound_ns;     // most it may have under way
+  uint64_t bound_ns;  // most it may have under way
 
   // Counters.
-  uint64_t windows;      // that it was given
-  uint64_t overruns;     // windows that were not drained in time
+  uint64_t windows;  // that it was given
+  uint64_t overruns;  // windows that were not drained in time
+  uint64_t violations;  // seconds in which it wanted its promised share all the time and did not have it
 
   // The governor's own.
   bool     is_known;
   bool     wants;
-  bool     is_capped;         // over its ceiling
-  bool     is_stuck;          // its gate is open and it gets nowhere
-  uint64_t active_ns;         // when it last wanted something
-  uint64_t changed_ns;        // when its figures last changed
+  bool     is_capped;  // over its ceiling
+  bool     is_stuck;  // its gate is open and it gets nowhere
+  uint64_t active_ns;  // when it last wanted something
+  uint64_t changed_ns;  // when its figures last changed
   uint64_t last_flight_ns;
-  uint64_t served_ns;         // when it last got anywhere, or could not
+  uint64_t served_ns;  // when it last got anywhere, or could not
   double   virtual_ns;
-  double   budget_ns;         // under its ceiling
-  double   pressed;           // part of the time that it wants something, 0..1, lately
-  double   use;               // part of the GPU's time that it has, 0..1, lately
-  double   entitled;          // part that it is entitled to, 0..1
-  double   fill;              // part of a window that it fills, 0..1
-  double   window_total;      // part of its windows in which the GPU worked for anybody, 0..1
-  uint64_t tried_ns;          // when that was last measured, 0 = never
-  uint64_t patience_ns;       // until it is measured again
+  double   budget_ns;  // under its ceiling
+  double   pressed;  // part of the time that it wants something, 0..1, lately
+  double   use;  // part of the GPU's time that it has, 0..1, lately
+  double   entitled;  // part that it is entitled to, 0..1
+  double   fill;  // part of a window that it fills, 0..1
+  double   window_total;  // part of its windows in which the GPU worked for anybody, 0..1
+  uint32_t missed;  // violations in a row
+  uint64_t second_ns;  // when the present second began
+  uint64_t second_used_ns;  // what it was charged since
+  bool     second_pressed;  // whether it always wanted something since
+  uint64_t tried_ns;  // when that was last measured, 0 = never
+  uint64_t patience_ns;  // until it is measured again
 } jvgpu_runner_t;
 
 typedef struct jvgpu_governor_s {
   uint64_t looked_ns;
-  int      holder;          // index of the runner that has the window, -1 = none
-  int      next;            // who gets it once the others have drained, -1 = nobody waits for that
-  uint64_t drain_by_ns;     // when that should have happened
-  uint64_t window_ns;       // when the present window began
-  uint64_t window_given_ns; // what its holder had under way then, and was charged since
-  uint64_t beside_ns;       // what others were charged since
-  double   mixed_total;     // part of the time in which the GPU works while runners interleave, lately
+  int      holder;  // index of the runner that has the window, -1 = none
+  int      next;  // who gets it once the others have drained, -1 = nobody waits for that
+  uint64_t drain_by_ns;  // when that should have happened
+  uint64_t window_ns;  // when the present window began
+  uint64_t window_given_ns;  // what its holder had under way then, and was charged since
+  uint64_t beside_ns;  // what others were charged since
+  double   mixed_total;  // part of the time in which the GPU works while runners interleave, lately
   uint64_t mixed_since_ns;  // when they last began to, 0 = they do not
-  uint64_t mixed_ns;        // when that figure was last true
+  uint64_t mixed_ns;  // when that figure was last true
   bool     is_trial;
 } jvgpu_governor_t;
 

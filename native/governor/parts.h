@@ -34,6 +34,12 @@ static inline bool is_pressed(const jvgpu_runner_t *runner)
   return is_eligible(runner) && runner->pressed > IS_PRESSED;
 }
 
+// For whom a window could be made: it has all its work here, and always some.
+static inline bool may_have_windows(const jvgpu_runner_t *runner)
+{
+  return is_pressed(runner) && !runner->is_gang;
+}
+
 // Set every runner's `entitled`.
 void jvgpu_entitle(jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns);
 

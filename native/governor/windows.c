@@ -21,7 +21,7 @@
 // The GPU does more in its windows than while all interleave, as was measured.
 static bool is_heavy(const jvgpu_governor_t *governor, const jvgpu_runner_t *runner)
 {
-  return is_pressed(runner) && runner->tried_ns != 0 && runner->window_total > governor->mixed_total * GAIN;
+  return may_have_windows(runner) && runner->tried_ns != 0 && runner->window_total > governor->mixed_total * GAIN;
 }
 
 // Has to keep out of a window of another's. Other work is let in beside a holder: it costs two switches and
@@ -29,7 +29,7 @@ static bool is_heavy(const jvgpu_governor_t *governor, const jvgpu_runner_t *run
 // whoever would spoil the figure is kept out.
 bool jvgpu_windows_keep_out(const jvgpu_governor_t *governor, const jvgpu_runner_t *runner)
 {
-  return governor->is_trial ? is_pressed(runner) : is_heavy(governor, runner);
+  return governor->is_trial ? may_have_windows(runner) : is_heavy(governor, runner);
 }
 
 // returns: of those for whom windows are worth it the one most behind; -1 when there are not two.
@@ -51,11 +51,11 @@ static int one_to_try(const jvgpu_runner_t *runners, uint32_t count, uint64_t no
 {
   uint32_t pressed = 0;
   for (uint32_t i = 0; i < count; i++) {
-    pressed += is_pressed(&runners[i]);
+    pressed += may_have_windows(&runners[i]);
   }
   for (uint32_t i = 0; i < count; i++) {
     const jvgpu_runner_t *runner = &runners[i];
-    if (pressed >= 2 && is_pressed(runner) &&
+    if (pressed >= 2 && may_have_windows(runner) &&
         (runner->tried_ns == 0 || now_ns - runner->tried_ns > runner->patience_ns)) {
       return (int)i;
     }

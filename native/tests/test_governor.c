@@ -27,7 +27,8 @@ static const model_program_t cell = {.launch_ns = 20e3, .host_ns = 4e3, .wait_ev
 static void add(scene_t *scene, model_program_t program, uint32_t weight_ppm, uint32_t ceiling_ppm)
 {
   scene->programs[scene->count] = program;
-  scene->runners[scene->count] = (jvgpu_runner_t){.weight_ppm = weight_ppm, .ceiling_ppm = ceiling_ppm};
+  scene->runners[scene->count] =
+      (jvgpu_runner_t){.weight_ppm = weight_ppm, .ceiling_ppm = ceiling_ppm, .priority = JVGPU_PRIORITY_NORMAL};
   scene->count += 1;
 }
 
@@ -232,6 +233,62 @@ static void pretending(void)
   CHECK("who says that it waits and launches nothing holds nobody up", scene.part[0] > 0.95);
 }
 
+// Whose weights leave something: what is left goes to the highest priority first.
+static void priorities(void)
+{
+  scene_t scene = {.count = 0};
+  add(&scene, burn, 250000, 1000000);
+  add(&scene, burn, 250000, 1000000);
+  add(&scene, burn, 250000, 1000000);
+  scene.runners[0].priority = JVGPU_PRIORITY_HIGH;
+  scene.runners[1].priority = JVGPU_PRIORITY_NORMAL;
+  scene.runners[2].priority = JVGPU_PRIORITY_LOW;
+  run(&scene, 4);
+  show("high, normal, low", &scene);
+  CHECK("what nobody was promised goes to the highest priority", is_near(scene.part[0], 0.5, 0.02));
+  CHECK("and takes nothing off what the others were", scene.part[1] > 0.24 && scene.part[2] > 0.24);
+}
+
+static void hard_limits(void)
+{
+  scene_t scene = {.count = 0};
+  for (int i = 0; i < 4; i++) {
+    add(&scene, burn, 250000, 250000);
+  }
+  run(&scene, 4);
+  show("4 burn, ceilings 1/4", &scene);
+  for (int i = 0; i < 4; i++) {
+    CHECK("four hard quarters are a quarter each", scene.part[i] > 0.235 && scene.part[i] < 0.253);
+  }
+}
+
+// Two claims that both have two devices are not held up on one for the other.
+static void gangs(void)
+{
+  scene_t scene = {.count = 0};
+  add(&scene, burn, 500000, 1000000);
+  add(&scene, burn, 500000, 1000000);
+  scene.runners[0].is_gang = scene.runners[1].is_gang = true;
+  run(&scene, 2);
+  show("2 gangs", &scene);
+  CHECK("a gang's gates are open", scene.runners[0].is_open && scene.runners[1].is_open);
+  CHECK("and it is given no windows", scene.runners[0].windows == 0);
+}
+
+static void comes_and_goes(void)
+{
+  // A tenth of a second of work, a fifth of a second of nothing.
+  model_program_t spells = {.launch_ns = 20e3, .host_ns = 4e3, .wait_every = 2500, .sleep_ns = 200e6};
+  scene_t         scene = {.count = 0};
+  add(&scene, spells, 500000, 1000000);
+  add(&scene, burn, 500000, 1000000);
+  both("spells + burn", &scene);
+  const model_program_t *it = &scene.programs[0];
+  // 50 ms of work beside one that is always busy: at half the GPU 100 ms, and what is lost to coming back.
+  CHECK("who comes back has its share at once", it->sum_ns / it->batches < 130e6);
+  CHECK("and what it leaves is the other's", scene.part[1] > 0.78);
+}
+
 int main(void)
 {
   alone();
@@ -241,5 +298,9 @@ int main(void)
   ceilings();
   short_work();
   pretending();
+  priorities();
+  hard_limits();
+  gangs();
+  comes_and_goes();
   RESULT();
 }

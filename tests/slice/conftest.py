@@ -53,10 +53,11 @@ def say(*words):
 class Agent:
     """A node agent process on a simulated board."""
 
-    def __init__(self, runtime_dir: Path, board: str) -> None:
+    def __init__(self, runtime_dir: Path, board: str, *options: str) -> None:
         """Start it and wait until it answers."""
         self.runtime_dir = runtime_dir
         self._board = board
+        self._options = options
         self.hub = HubClient(runtime_dir)
         self.start()
 
@@ -65,7 +66,7 @@ class Agent:
         self._process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "jupyter_vgpu.cli", "agent"),
-                *("--simulate", self._board, "--runtime-dir", str(self.runtime_dir)),
+                *("--simulate", self._board, "--runtime-dir", str(self.runtime_dir), *self._options),
             ],
             stdin=subprocess.DEVNULL,
         )
@@ -168,12 +169,12 @@ class Slice:
 
 
 @pytest.fixture(scope="session")
-def start_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Agent]]:
+def start_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Agent]]:
     """Return a function that starts an agent on a board; all are ended at the end of the session."""
     with ExitStack() as cleanup:
 
-        def start(board: str) -> Agent:
-            agent = Agent(tmp_path_factory.mktemp("agent"), board)
+        def start(board: str, *options: str) -> Agent:
+            agent = Agent(tmp_path_factory.mktemp("agent"), board, *options)
             cleanup.callback(agent.end)
             return agent
 
@@ -181,13 +182,19 @@ def start_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[
 
 
 @pytest.fixture(scope="session")
-def node(start_agent: Callable[[str], Agent]) -> Agent:
+def node(start_agent: Callable[..., Agent]) -> Agent:
     """Return an agent on one simulated A100-80 that all tests share."""
     return start_agent("a100-80")
 
 
 @pytest.fixture(scope="session")
-def two_devices(start_agent: Callable[[str], Agent]) -> Agent:
+def driver_time(start_agent: Callable[..., Agent]) -> Agent:
+    """Return an agent that leaves GPU time to the driver's own turns."""
+    return start_agent("a100-80", "--time", "driver")
+
+
+@pytest.fixture(scope="session")
+def two_devices(start_agent: Callable[..., Agent]) -> Agent:
     """Return an agent on two simulated A100-80."""
     return start_agent("2xa100-80")
 

@@ -2,7 +2,8 @@
 
 The board interleaves contexts in turns as the H200 does. These tests are about the shape: nothing is
 missed, nothing is counted twice, and neighbours' turns are not charged. How exact the figures are on a GPU,
-benchmarks/meter measures there.
+benchmarks/meter measures there. The board runs on a busy machine's clock, and a host that pauses spoils samples:
+each test measures until a round shows the shape, and fails when none does.
 """
 
 from __future__ import annotations
@@ -33,67 +34,102 @@ for line in sys.stdin:
 """
 
 
-def run_together(slices: list[Any], launch_us: int, seconds: float) -> list[tuple[float, float, float, float]]:
-    """Return known and metered GPU time, wall time and metered waits of each slice's worker, in seconds."""
-    programs = [held.start(WORKER.replace("NAME", f'b"sim_busy_{launch_us}us"')) for held in slices]
-    for program in programs:
-        assert program.stdout.readline() == "ready\n", program.stderr.read()
-    before = [held.usage()["devices"][0] for held in slices]
-    for program in programs:
-        program.stdin.write(f"{seconds}\n")
-        program.stdin.flush()
-    answers = [[float(word) for word in program.stdout.readline().split()] for program in programs]
-    time.sleep(0.3)
-    after = [held.usage()["devices"][0] for held in slices]
-    return [
-        (
-            made * launch_us / 1e6,
-            new["gpu_time_seconds"] - old["gpu_time_seconds"],
-            wall,
-            new["waited_seconds"] - old["waited_seconds"],
-        )
-        for (made, wall), new, old in zip(answers, after, before, strict=True)
-    ]
+# Known and metered GPU time, wall time and metered waits, in seconds.
+Row = tuple[float, float, float, float]
+ROUNDS = 10
+
+
+class Workers:
+    """A worker in each of some slices, which all work at the same time."""
+
+    def __init__(self, slices: list[Any], launch_us: int) -> None:
+        """Start them, and let each launch for a while."""
+        self._slices, self._launch_us = slices, launch_us
+        program = WORKER.replace("NAME", f'b"sim_busy_{launch_us}us"')
+        self._programs = [held.start(program) for held in slices]
+        for each in self._programs:
+            assert each.stdout.readline() == "ready\n", each.stderr.read()
+
+    def run(self, seconds: float) -> list[Row]:
+        """Let all work for some seconds and return a row of each."""
+        before = [held.usage()["devices"][0] for held in self._slices]
+        for program in self._programs:
+            program.stdin.write(f"{seconds}\n")
+            program.stdin.flush()
+        answers = [[float(word) for word in program.stdout.readline().split()] for program in self._programs]
+        time.sleep(0.3)
+        after = [held.usage()["devices"][0] for held in self._slices]
+        return [
+            (
+                made * self._launch_us / 1e6,
+                new["gpu_time_seconds"] - old["gpu_time_seconds"],
+                wall,
+                new["waited_seconds"] - old["waited_seconds"],
+            )
+            for (made, wall), new, old in zip(answers, after, before, strict=True)
+        ]
+
+
+def some_round(holds: Callable[[Row], bool], measure: Callable[[], list[Row]]) -> None:
+    """Measure until all rows hold; fail with what was seen when that never is."""
+    seen = []
+    for _ in range(ROUNDS):
+        rows = measure()
+        if all(map(holds, rows)):
+            return
+        seen.append([tuple(round(figure, 3) for figure in row) for row in rows])
+    raise AssertionError(f"never held, as known, metered, wall, waited: {seen}")
+
+
+def is_near(value: float, wanted: float, part: float) -> bool:
+    """Return whether `value` is within `part` of what is wanted."""
+    return abs(value - wanted) <= part * wanted
 
 
 @pytest.mark.parametrize("launch_us", [100, 1000, 5000], ids=lambda us: f"{us} us launches")
 def test_alone_gpu_time_is_what_was_launched(claim: Callable[..., Any], launch_us: int) -> None:
-    ((known, metered, _, _),) = run_together([claim(2 << 30)], launch_us, 1.0)
+    workers = Workers([claim(2 << 30)], launch_us)
 
-    assert metered == pytest.approx(known, rel=0.1)
+    some_round(lambda row: is_near(row[1], row[0], 0.1), lambda: workers.run(1.0))
 
 
 @pytest.mark.parametrize("launch_us", [500, 5000], ids=lambda us: f"{us} us launches")
-def test_beside_a_neighbour_each_is_charged_its_own_time_only(claim: Callable[..., Any], launch_us: int) -> None:
-    rows = run_together([claim(2 << 30, tenant="alice"), claim(2 << 30, tenant="bob")], launch_us, 2.0)
-
-    # Were the neighbour's turns charged, it would be 2.2 times as much. Launches longer than a turn are
-    # judged by pulses, which a busy machine delays; the wait is what is left of the wall time.
-    tolerance = 0.25 if launch_us < 2000 else 0.6
-    for known, metered, wall, waited in rows:
-        assert metered == pytest.approx(known, rel=tolerance)
-        assert metered + waited == pytest.approx(wall, rel=tolerance)
+def test_beside_a_neighbour_each_is_charged_its_own_time_only(driver_time: Any, launch_us: int) -> None:
+    """By the driver's own turns. Were the neighbour's charged, it would be 2.2 times as much."""
+    held = [driver_time.claim(2 << 30, tenant="alice"), driver_time.claim(2 << 30, tenant="bob")]
+    try:
+        workers = Workers(held, launch_us)
+        # The wait is what is left of the wall time.
+        some_round(
+            lambda row: is_near(row[1], row[0], 0.25) and is_near(row[1] + row[3], row[2], 0.25),
+            lambda: workers.run(2.0),
+        )
+    finally:
+        for each in held:
+            each.end()
 
 
 def test_a_program_that_waits_once_is_charged_when_it_has_waited(claim: Callable[..., Any]) -> None:
     """Catches a bug where a first batch was charged with the second, and all of it called waiting."""
-    held = claim(2 << 30)
-    program = held.start("""
-        start()
-        function = ok(cu.cuModuleGetFunction(ok(cu.cuModuleLoadData(b"any text\\0")), b"sim_busy_2000us"))
-        for _ in range(100):
-            ok((cu.cuLaunchKernel(function, 108, 1, 1, 256, 1, 1, 0, 0, 0, 0)[0], None))
-        ok((cu.cuCtxSynchronize()[0], None))
-        say("done")
-        sys.stdin.readline()
-    """)
-    assert program.stdout.readline() == "done\n", program.stderr.read()
 
-    device = held.usage()["devices"][0]
-    program.communicate("\n")
+    def measure() -> list[Row]:
+        held = claim(2 << 30)
+        program = held.start("""
+            start()
+            function = ok(cu.cuModuleGetFunction(ok(cu.cuModuleLoadData(b"any text\\0")), b"sim_busy_2000us"))
+            for _ in range(100):
+                ok((cu.cuLaunchKernel(function, 108, 1, 1, 256, 1, 1, 0, 0, 0, 0)[0], None))
+            ok((cu.cuCtxSynchronize()[0], None))
+            say("done")
+            sys.stdin.readline()
+        """)
+        assert program.stdout.readline() == "done\n", program.stderr.read()
+        device = held.usage()["devices"][0]
+        program.communicate("\n")
+        held.release()
+        return [(0.2, device["gpu_time_seconds"], 0.0, device["waited_seconds"])]
 
-    assert device["gpu_time_seconds"] == pytest.approx(0.2, rel=0.2)
-    assert device["waited_seconds"] < 0.1
+    some_round(lambda row: is_near(row[1], row[0], 0.2) and row[3] < 0.1, measure)
 
 
 def test_a_tenant_that_launches_nothing_is_charged_nothing(claim: Callable[..., Any]) -> None:
