@@ -2,6 +2,9 @@
 //
 // Processes differ among themselves by more than a hook costs, so both ways are measured in the same
 // one, batch by batch. The way past the hook is the address in the driver's own symbol table.
+//
+//   hook_calls [LIVE]     (so many allocations of 512 bytes are alive meanwhile; default 0)
+//
 // Run with the library preloaded. Prints "name<TAB>ns past the hook<TAB>ns through it" lines, the
 // best batch of each.
 
@@ -108,8 +111,21 @@ static ways_t find_ways(void *(*find)(const char *))
 static const char module_text[] =
     ".version 6.0\n.target sm_50\n.address_size 64\n.visible .entry sim_null()\n{\n  ret;\n}\n";
 
-int main(void)
+// Small allocations that stay: what a ledger has to find its way among.
+static void make_live(const ways_t *way, long live)
 {
+  pointer_t p;
+  for (long i = 0; i < live; i++) {
+    if (way->take(&p, 512) != 0) {
+      fprintf(stderr, "only %ld of %ld live allocations fit\n", i, live);
+      exit(1);
+    }
+  }
+}
+
+int main(int count, char **words)
+{
+  const long live = count > 1 ? atol(words[1]) : 0;
   driver = dlopen("libcuda.so.1", RTLD_NOW);
   if (driver == NULL) {
     fprintf(stderr, "%s\n", dlerror());
@@ -136,6 +152,7 @@ int main(void)
     fprintf(stderr, "nothing is hooked: run this in a slice\n");
     return 1;
   }
+  make_live(&ways[1], live);
   MEASURE("launch", 100, 400, way->launch(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL));
   MEASURE("cuMemAlloc + cuMemFree, 1 MiB", 30, 100, (way->take(&p, 1 << 20), way->give(p)));
   MEASURE("cuMemAlloc + cuMemFree, 64 MiB", 15, 50, (way->take(&p, 64 << 20), way->give(p)));

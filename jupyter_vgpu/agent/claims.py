@@ -35,6 +35,7 @@ class ClaimBook:
         """
         self.devices = tuple(devices)
         self.drained: set[str] = set()  # UUIDs of devices that take no new claims; what is there may stay
+        self.distances: dict[tuple[str, str], int] = {}  # as `placement.best_fit` takes them
         self._claims: dict[str, Claim] = {}
         self._released: deque[str] = deque(maxlen=_REMEMBERED_RELEASES)
 
@@ -89,7 +90,7 @@ class ClaimBook:
         places = {device.uuid: place for place, device in enumerate(self.devices)}
         grants = tuple(
             sorted(
-                best_fit(self.rooms(lingering), profile, isolation, request.is_spread),
+                best_fit(self.rooms(lingering), profile, isolation, request.is_spread, self.distances),
                 key=lambda grant: places[grant.uuid],
             )
         )

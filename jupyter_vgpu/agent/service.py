@@ -33,7 +33,13 @@ from jupyter_vgpu.agent.tenant import Tenant, Verification
 from jupyter_vgpu.agent.watch import DeathWatch, Looker
 from jupyter_vgpu.backends import BACKENDS, Enforcement, Node
 from jupyter_vgpu.client import AgentInfo
-from jupyter_vgpu.errors import NoCapacityError, NotAuthorizedError, UnknownClaimError, UnknownDeviceError
+from jupyter_vgpu.errors import (
+    NoCapacityError,
+    NoDriverError,
+    NotAuthorizedError,
+    UnknownClaimError,
+    UnknownDeviceError,
+)
 from jupyter_vgpu.model import Claim, ClaimRequest, Device, Edits, Grant
 from jupyter_vgpu.nvml import Nvml
 from jupyter_vgpu.placement import Room
@@ -104,6 +110,9 @@ class Agent:
             if nvml
             else None
         )
+        if nvml is not None and len(devices) > 2:  # of two there is nothing to choose
+            with contextlib.suppress(NoDriverError):
+                self.book.distances = nvml.distances(list(self._devices))
         self._state_path = state_path
         self._saving = asyncio.Lock()
         self._heartbeat: asyncio.Task[None] | None = None

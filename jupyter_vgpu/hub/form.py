@@ -102,7 +102,9 @@ def _left(use: Use) -> str:
         parts.append(f"{format_bytes(use.memory_bytes)} of {format_bytes(quota.memory_bytes)} GPU memory")
     if quota.gpu_hours is not None:
         days = round(quota.window_seconds / 86_400, 2)
-        parts.append(f"{format_hours(use.gpu_hours).split()[0]} of {format_hours(quota.gpu_hours)} in the last {days:.10g} days")
+        parts.append(
+            f"{format_hours(use.gpu_hours).split()[0]} of {format_hours(quota.gpu_hours)} in the last {days:.10g} days"
+        )
         left = f" {format_hours(max(0.0, quota.gpu_hours - use.gpu_hours))} left."
     if quota.priority is not None:
         parts.append(f"priority up to {PRIORITIES[quota.priority]!r}")

@@ -35,19 +35,19 @@ class LivePage(BaseHandler):  # type: ignore[misc]  # jupyterhub is untyped
         self.set_header("Content-Type", "text/event-stream")
         self.set_header("Cache-Control", "no-cache")
         settings = VGPUHub.instance()
-        sight = await settings.watch.look()
+        sight, seen = await settings.watch.look(), None
         sent, silent = "", 0
         with contextlib.suppress(StreamClosedError):
             while True:
-                event = json.dumps(self._event(settings, user, sight))
-                silent = 0 if event != sent else silent + 1
+                silent += 1
+                event = json.dumps(self._event(settings, user, sight)) if sight is not seen else sent
                 if event != sent:
                     self.write(f"data: {event}\n\n")
+                    sent, silent = event, 0
                 elif silent % _KEEPALIVE_LOOKS == 0:
                     self.write(":\n\n")  # a reader that is gone is noticed, one behind a proxy kept
-                sent = event
                 await self.flush()
-                sight = await settings.watch.later()
+                seen, sight = sight, await settings.watch.later()
 
     def _user(self) -> Any:
         """Return the user whose offers are asked for: oneself, or anyone for who may start anyone's servers."""

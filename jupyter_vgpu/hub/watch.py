@@ -49,6 +49,7 @@ class Watch(LoggingConfigurable):
         self._desk = desk
         self._max_hours = max_hours
         self._next: asyncio.Task[Sight] | None = None
+        self._last = Sight()
 
     async def look(self) -> Sight:
         """Return what there is now. Never raises a `VGPUError`."""
@@ -62,14 +63,20 @@ class Watch(LoggingConfigurable):
             return Sight(devices, trouble=str(error))
 
     async def later(self) -> Sight:
-        """Return what there is about a second from now; who asks meanwhile is told the same."""
+        """Return what there is about a second from now; who asks meanwhile is told the same.
+
+        While nothing changes it is the same object.
+        """
         if self._next is None or self._next.done():
             self._next = asyncio.ensure_future(self._look_later())
         return await asyncio.shield(self._next)
 
     async def _look_later(self) -> Sight:
         await asyncio.sleep(_LOOK_SECONDS)
-        return await self.look()
+        sight = await self.look()
+        if sight != self._last:
+            self._last = sight
+        return self._last
 
     async def _ends(self) -> tuple[End, ...]:
         found = []

@@ -13,7 +13,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -93,6 +94,18 @@ class Nvml:
             NoDriverError: No driver, no such device, or no answer within the time limit.
         """
         return self._ask(lambda: self._read_look(uuid, with_utilisation))
+
+    def distances(self, uuids: Sequence[str]) -> dict[tuple[str, str], int]:
+        """Return how far devices are from each other, by pairs as `combinations` gives them; larger is slower.
+
+        0 = joined by NVLink, else NVML's level of their common ancestor: 10 = one switch … 50 = the other side of the
+        machine. Empty where NVML does not say it of every pair.
+        source: nvml.h, nvmlGpuTopologyLevel_t
+
+        Raises:
+            NoDriverError: No driver, or no answer within the time limit.
+        """
+        return self._ask(lambda: self._read_distances(uuids))
 
     def close(self) -> None:
         """Let the thread end once it has answered what was asked. Asking again starts another."""
@@ -192,6 +205,20 @@ class Nvml:
             sm_count=cores // _CORES_PER_SM.get(capability_text, _CORES_PER_SM_OTHERWISE),
             driver_version=driver_version,
         )
+
+    def _read_distances(self, uuids: Sequence[str]) -> dict[tuple[str, str], int]:
+        nvml = self._loaded()
+        distances = {}
+        for one, other in combinations(uuids, 2):
+            handles = [
+                _said(nvml, nvml.nvmlDeviceGetHandleByUUID, uuid.encode(), default=None) for uuid in (one, other)
+            ]
+            link = _said(nvml, nvml.nvmlDeviceGetP2PStatus, *handles, nvml.NVML_P2P_CAPS_INDEX_NVLINK, default=None)
+            level = _said(nvml, nvml.nvmlDeviceGetTopologyCommonAncestor, *handles, default=None)
+            if level is None:
+                return {}
+            distances[one, other] = 0 if link == nvml.NVML_P2P_STATUS_OK else int(level)
+        return distances
 
     def _read_processes(self, uuid: str) -> list[ProcessRow]:
         nvml = self._loaded()

@@ -11,6 +11,7 @@ from tornado import web
 
 from jupyter_vgpu.errors import BadValueError
 from jupyter_vgpu.ledger import Event, Used
+from jupyter_vgpu.service.devices import UUID, DeviceApi, DevicePage
 from jupyter_vgpu.service.holdings import Held, held_to_wire, may_revoke
 from jupyter_vgpu.service.live import Live
 from jupyter_vgpu.service.pages import Api, KnownHandler, Page
@@ -23,6 +24,8 @@ _STATIC_TYPES = {".js": "text/javascript", ".css": "text/css"}
 _EVENTS_SHOWN = 20
 _MOST_EVENTS = 1000
 _MOST_DAYS = 800
+
+_DEVICE_KEYS = ("uuid", "name", "index", "total_bytes", "free_bytes", "free_share", "drained")
 
 CLAIM_ID = r"([0-9A-Za-z-]{1,64})"
 
@@ -54,12 +57,8 @@ class RevokePage(Page):
     async def post(self, claim_id: str) -> None:
         """Revoke the claim, and say what became of it."""
         one = await self._claim(claim_id)
-        for key in self.request.arguments:
-            if key not in ("_xsrf", "because"):
-                raise BadValueError(key, self.get_argument(key), "only the field because is")
-        # Not `get_argument` alone: it drops the control characters that are to be refused.
-        given = self.request.arguments.get("because", [b""])[-1].decode(errors="replace")
-        outcome = await self.revoker.revoke(one, self.viewer.name, checked_reason(given))
+        why = checked_reason(self.form("because").get("because"))
+        outcome = await self.revoker.revoke(one, self.viewer.name, why)
         self.show("revoked.html", one=one, outcome=outcome)
 
     async def _claim(self, claim_id: str) -> Held:
@@ -77,8 +76,7 @@ class ClaimsApi(Api):
                 "at": overview.at,
                 "claims": [held_to_wire(one, self.viewer) for one in overview.held],
                 "devices": [
-                    {key: device[key] for key in ("uuid", "name", "index", "total_bytes", "free_bytes", "free_share")}
-                    for device in overview.devices
+                    {key: value for key, value in device.items() if key in _DEVICE_KEYS} for device in overview.devices
                 ],
                 "waiting": [
                     {
@@ -256,6 +254,8 @@ HANDLERS: list[tuple[str, Any]] = [
     (rf"claims/{CLAIM_ID}/revoke", RevokePage),
     (r"api/claims", ClaimsApi),
     (rf"api/claims/{CLAIM_ID}", ClaimApi),
+    (rf"devices/{UUID}", DevicePage),
+    (rf"api/devices/{UUID}", DeviceApi),
     (r"api/events", EventsApi),
     (r"api/usage", UsageApi),
     (r"static/(page\.js|page\.css)", StaticFile),

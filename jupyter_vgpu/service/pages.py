@@ -94,6 +94,22 @@ class Page(KnownHandler):
         base = self.hub_auth.base_url
         self.finish(self.render_string(template, base=base, viewer=self.viewer, **values))
 
+    def form(self, *fields: str) -> dict[str, str]:
+        """Return what a form sent, as it was sent.
+
+        Raises:
+            BadValueError: It has other fields than `fields`.
+        """
+        for key in self.request.arguments:
+            if key not in (*fields, "_xsrf"):
+                raise BadValueError(key, self.get_argument(key), f"only the fields {', '.join(fields)} are")
+        # Not by `get_argument`: it drops the control characters that are to be refused.
+        return {
+            key: self.request.arguments[key][-1].decode(errors="replace")
+            for key in fields
+            if key in self.request.arguments
+        }
+
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Say what is wrong, also to those who may see nothing else."""
         status_code, _, message = self.reason_and_message(status_code, kwargs.get("exc_info"))

@@ -31,6 +31,11 @@ class Viewer:
         return not self.scopes.isdisjoint(TO_READ)
 
     @property
+    def revokes_all(self) -> bool:
+        """Whether they may take away everything."""
+        return not self.scopes.isdisjoint(TO_REVOKE)
+
+    @property
     def reads_only_own(self) -> bool:
         """Whether no scope of theirs lets them see anybody but themselves."""
         own = {f"{scope}!{filter}" for scope in TO_READ for filter in (f"user={self.name}", f"server={self.name}/")}

@@ -17,7 +17,7 @@ def overview_values(overview: Overview, viewer: Viewer) -> dict[str, Any]:
     """Return what the template of the overview shows."""
     return {
         "rows": [row for one in overview.held for row in _rows(one, viewer)],
-        "devices": [_device(device) for device in sorted(overview.devices, key=lambda device: device["index"])],
+        "devices": [_device(device, viewer) for device in sorted(overview.devices, key=lambda device: device["index"])],
         "waiting": [
             {"who": place.user, "server": place.server, "profile": place.profile, "since": moment(place.arrived_at)}
             for place in overview.waiting
@@ -53,7 +53,7 @@ def _memory(device: HeldDevice) -> str:
     return f"{format_bytes(device.memory_used_bytes)} of {limit}" if device.memory_used_bytes is not None else limit
 
 
-def _device(device: DeviceInfo) -> dict[str, str]:
+def _device(device: DeviceInfo, viewer: Viewer) -> dict[str, Any]:
     return {
         "id": f"device-{device['uuid']}",
         "name": f"{device['index']}: {device['name']}",
@@ -61,6 +61,9 @@ def _device(device: DeviceInfo) -> dict[str, str]:
         "memory": f"{format_bytes(device['free_bytes'])} of {format_bytes(device['total_bytes'])}",
         "share": f"{device['free_share']:.0%}",
         "claims": str(len(device["claims"])),
+        "index": device["index"],
+        "state": "drained" if device["drained"] else "in use",
+        "change": ("Put back…" if device["drained"] else "Drain…") if viewer.revokes_all else "",
     }
 
 
@@ -72,7 +75,7 @@ def shown_event(event: Event) -> dict[str, Any]:
     """Return an event as the page shows it."""
     return {
         "at": moment(event.at),
-        "who": event.user + (f"/{event.server}" if event.server else ""),
+        "who": (event.user + (f"/{event.server}" if event.server else "")) or "–",
         "kind": event.kind,
         "profile": event.profile,
         "by": event.by,

@@ -41,6 +41,8 @@ def _parser() -> argparse.ArgumentParser:
     stall.add_argument("seconds", type=float)
     absurd = kinds.add_parser("absurd", help="NVML's process rows hold one that cannot be true")
     absurd.add_argument("state_of_rows", choices=["on", "off"])
+    utilisation = kinds.add_parser("utilisation", help="NVML counts a process as busy in the turns of others, too")
+    utilisation.add_argument("state_of_utilisation", choices=["on", "off"])
     allocation = kinds.add_parser("allocation", help="the n-th device allocation from now fails")
     allocation.add_argument("nth", type=int)
     kinds.add_parser("lost", help="the board is gone")
@@ -62,6 +64,7 @@ def _fault(options: argparse.Namespace) -> None:
         "thermal": lambda: faults.heat(state, options.celsius, board),
         "stall": lambda: faults.stall_nvml(state, options.seconds, board),
         "absurd": lambda: faults.set_absurd(state, options.state_of_rows == "on", board),
+        "utilisation": lambda: faults.set_generous(state, options.state_of_utilisation == "on", board),
         "allocation": lambda: faults.fail_allocation(state, options.nth, board),
         "lost": lambda: faults.lose(state, board),
         "driver": lambda: faults.set_driver_version(state, options.cuda_version, options.driver_version),

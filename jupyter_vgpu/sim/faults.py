@@ -22,6 +22,7 @@ _SLOWDOWN_AT: Final = 20
 _CUDA_VERSION_AT: Final = 16
 _DRIVER_VERSION_AT: Final = 24
 _VERSION_BYTES: Final = 80
+_LONGEST_VERSION: Final = 60  # NVML's own has the CUDA version before it
 _MISSING_AT: Final = 21336
 _MISSING_BYTES: Final = 64
 _MISSING_COUNT: Final = 8
@@ -45,6 +46,7 @@ _FIELDS: Final = {
     "ecc_corrected": (48, "=Q"),
     "ecc_uncorrected": (56, "=Q"),
     "xid_count": (64, "=Q"),
+    "is_generous": (5328, "=I"),
 }
 
 XID_ILLEGAL_ADDRESS: Final = 31
@@ -57,6 +59,9 @@ _RESULT_OF_XID: Final = {XID_ILLEGAL_ADDRESS: 700, XID_STOPPED: 719}
 # NVML's bits: slowed down by software and by hardware, because of the heat.
 _THERMAL_REASONS: Final = 0x60
 _SLOWDOWN_CELSIUS: Final = 89
+_HOTTEST_CELSIUS: Final = 150
+_LONGEST_STALL_SECONDS: Final = 3600
+_MOST: Final = 2**31 - 1
 
 
 class Node:
@@ -123,6 +128,12 @@ class Node:
         return _CONTROLS_AT + board * _CONTROL_BYTES
 
 
+def _within(key: str, value: float, most: float) -> None:
+    """Raise for a number that is not in 0..`most`, NaN too."""
+    if not 0 <= value <= most:
+        raise BadValueError(key, value, f"a number from 0 to {most:g}")
+
+
 @contextmanager
 def open_node(path: Path | str) -> Iterator[Node]:
     """Yield the node whose state file is at `path`.
@@ -161,6 +172,8 @@ def raise_xid(path: Path | str, xid: int, board: int = 0, pid: int = 0) -> None:
         board: Which one.
         pid: Whose contexts 31 and 43 hit; 0 for all.
     """
+    _within("xid", xid, _MOST)
+    _within("pid", pid, _MOST)
     with open_node(path) as node:
         if xid == XID_LOST:
             node.set(board, "is_lost", 1)
@@ -171,6 +184,8 @@ def raise_xid(path: Path | str, xid: int, board: int = 0, pid: int = 0) -> None:
 
 def add_ecc_errors(path: Path | str, corrected: int = 0, uncorrected: int = 0, board: int = 0) -> None:
     """Count memory errors; uncorrected ones break all contexts and raise Xid 48."""
+    _within("corrected", corrected, _MOST)
+    _within("uncorrected", uncorrected, _MOST)
     with open_node(path) as node:
         node.set(board, "ecc_corrected", node.get(board, "ecc_corrected") + corrected)
         node.set(board, "ecc_uncorrected", node.get(board, "ecc_uncorrected") + uncorrected)
@@ -181,6 +196,7 @@ def add_ecc_errors(path: Path | str, corrected: int = 0, uncorrected: int = 0, b
 
 def heat(path: Path | str, celsius: int, board: int = 0) -> None:
     """Set the temperature; from 89 degrees on the clocks go down. 0: as the load makes it."""
+    _within("celsius", celsius, _HOTTEST_CELSIUS)
     with open_node(path) as node:
         node.set(board, "temperature_c", celsius)
         node.set(board, "throttle_reasons", _THERMAL_REASONS if celsius >= _SLOWDOWN_CELSIUS else 0)
@@ -188,6 +204,7 @@ def heat(path: Path | str, celsius: int, board: int = 0) -> None:
 
 def stall_nvml(path: Path | str, seconds: float, board: int = 0) -> None:
     """Let NVML calls about the board take until `seconds` from now."""
+    _within("seconds", seconds, _LONGEST_STALL_SECONDS)
     with open_node(path) as node:
         node.set(board, "nvml_stall_until_ns", node.now_ns() + int(seconds * 1e9 / node.slowdown))
 
@@ -198,8 +215,18 @@ def set_absurd(path: Path | str, active: bool, board: int = 0) -> None:
         node.set(board, "is_absurd", int(active))
 
 
+def set_generous(path: Path | str, active: bool, board: int = 0) -> None:
+    """Let NVML's per-process utilisation count the others' turns, too, or not.
+
+    Real NVML was seen to say 99 and 97 % for two tenants that had 48 % each.
+    """
+    with open_node(path) as node:
+        node.set(board, "is_generous", int(active))
+
+
 def fail_allocation(path: Path | str, nth: int = 1, board: int = 0) -> None:
     """Let the `nth` device allocation from now on fail, of whatever process; 0 for none."""
+    _within("nth", nth, _MOST)
     with open_node(path) as node:
         node.set(board, "allocations_to_failure", nth)
 
@@ -212,6 +239,9 @@ def lose(path: Path | str, board: int = 0) -> None:
 
 def set_driver_version(path: Path | str, cuda_version: int, driver_version: str) -> None:
     """Let the driver be of another version, such as 11040 and "470.82.01", for processes that start from now on."""
+    _within("cuda_version", cuda_version, _MOST)
+    if not 0 < len(driver_version.encode()) < _LONGEST_VERSION:
+        raise BadValueError("driver_version", driver_version, f"a text of up to {_LONGEST_VERSION - 1} bytes")
     with open_node(path) as node:
         node.set_driver(cuda_version, driver_version)
 

@@ -36,6 +36,9 @@ nvmlDevice_t sim_nvml_handle(unsigned int number);
 // returns: NVML_SUCCESS, or NVML_ERROR_INSUFFICIENT_SIZE when `text` with its end does not fit
 nvmlReturn_t sim_nvml_text(char *destination, unsigned int length, const char *text);
 void sim_nvml_uuid_text(const sim_board_t *board, char *text);  // 41 bytes
+// Lists living processes with a context on the board, or in one GPU instance of it (from 1), at most `most` of them.
+// returns: how many there are
+unsigned int sim_nvml_list(unsigned int number, uint32_t instance, nvmlProcessInfo_v2_t *infos, unsigned int most);
 // returns: part of the last utilisation window the board was busy, 0..100
 unsigned int sim_nvml_busy_percent(unsigned int number);
 // returns: how long the board was busy since it was made; `sm_ns` (may be NULL) weighted by the SMs that were filled

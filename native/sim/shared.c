@@ -19,6 +19,7 @@ _Static_assert(sizeof(sim_mig_profile_t) == 104, "jupyter_vgpu/sim.py writes thi
 _Static_assert(sizeof(sim_board_t) == 1320, "jupyter_vgpu/sim.py writes this layout");
 _Static_assert(offsetof(sim_shared_t, boards) == 216, "jupyter_vgpu/sim.py writes this layout");
 _Static_assert(offsetof(sim_control_t, xids) == 72, "jupyter_vgpu/sim.py writes this layout");
+_Static_assert(offsetof(sim_control_t, is_generous) == 5328, "jupyter_vgpu/sim.py writes this layout");
 _Static_assert(offsetof(sim_shared_t, missing) == 21336, "jupyter_vgpu/sim.py writes this layout");
 _Static_assert(offsetof(sim_shared_t, controls) == 21848, "jupyter_vgpu/sim.py writes this layout");
 _Static_assert(sizeof(sim_control_t) == 5840, "jupyter_vgpu/sim.py writes this layout");

@@ -148,7 +148,10 @@ typedef struct sim_control_s {
   _Atomic uint32_t   mig_pending;
   sim_instance_t     instances[SIM_MIG_INSTANCES];
   sim_memory_limit_t limits[SIM_MEMORY_LIMITS];
-  uint64_t           reserved[64];
+  _Atomic uint32_t
+           is_generous;  // NVML counts a process as busy while others have their turn, as real ones were seen to
+  uint32_t reserved1;
+  uint64_t reserved[63];
 } sim_control_t;
 
 typedef struct sim_shared_s {

@@ -69,18 +69,6 @@ static jvgpu_answer_t answer(void *address)
   return (jvgpu_answer_t){.address = address, .answered = 1};
 }
 
-// The name is one of ours. `found` is what the C library said for the caller's handle, or for what
-// comes after us where the handle means the caller.
-static void *settle(const row_t *row, void *found)
-{
-  if (found == row->hook) {
-    // A look-up from the program's global scope meets our export first; without us it would have
-    // met the driver's, if that is there.
-    return jvgpu_loaded(row->library) && *row->real != NULL ? row->hook : NULL;
-  }
-  return found != NULL && jvgpu_is_drivers(row->library, found) ? row->hook : found;
-}
-
 static void *look_after_us(const row_t *row, const char *version)
 {
   // From our own frame RTLD_NEXT means "after us in the global scope": what the program would have
@@ -94,6 +82,22 @@ static void *look_after_us(const row_t *row, const char *version)
   return found;
 }
 
+// The name is one of ours. `found` is what the C library said for the caller's handle, or for what
+// comes after us where the handle means the caller.
+static void *settle(const row_t *row, void *found, const char *version)
+{
+  if (found == row->hook) {
+    // A look-up from the program's global scope meets our export first; without us it would have
+    // met the driver's, if that is there.
+    if (jvgpu_loaded(row->library) && *row->real != NULL) {
+      return row->hook;
+    }
+    // Looked for again, so that the C library has its own error to tell: a caller may print it unseen.
+    found = look_after_us(row, version);
+  }
+  return found != NULL && jvgpu_is_drivers(row->library, found) ? row->hook : found;
+}
+
 jvgpu_answer_t jvgpu_route_dlsym(void *handle, const char *name)
 {
   const jvgpu_dl_t *dl = jvgpu_dl();
@@ -104,9 +108,9 @@ jvgpu_answer_t jvgpu_route_dlsym(void *handle, const char *name)
     return jump_to((void *)dl->sym);
   }
   if (handle == RTLD_NEXT || handle == RTLD_DEFAULT) {
-    return answer(settle(row, look_after_us(row, NULL)));
+    return answer(settle(row, look_after_us(row, NULL), NULL));
   }
-  return answer(settle(row, dl->sym(handle, name)));
+  return answer(settle(row, dl->sym(handle, name), NULL));
 }
 
 jvgpu_answer_t jvgpu_route_dlvsym(void *handle, const char *name, const char *version)
@@ -119,7 +123,7 @@ jvgpu_answer_t jvgpu_route_dlvsym(void *handle, const char *name, const char *ve
     return jump_to((void *)dl->vsym);
   }
   if (handle == RTLD_NEXT || handle == RTLD_DEFAULT) {
-    return answer(settle(row, look_after_us(row, version)));
+    return answer(settle(row, look_after_us(row, version), version));
   }
-  return answer(settle(row, dl->vsym(handle, name, version)));
+  return answer(settle(row, dl->vsym(handle, name, version), version));
 }

@@ -16,22 +16,17 @@ static void let_go(jvgpu_vmm_t *vmm, uint64_t key, jvgpu_freed_t *freed)
   }
 }
 
-// A key of `holder`, 0 = it holds nothing more.
-static uint64_t any_hold_of(const jvgpu_vmm_t *vmm, uint64_t holder)
-{
-  for (size_t i = 0; i < vmm->holds.capacity; i++) {
-    if (vmm->holds.records[i].key != 0 && vmm->holds.records[i].bytes == holder) {
-      return vmm->holds.records[i].key;
-    }
-  }
-  return 0;
-}
-
 // pre: the lock is held.
 static void let_all_go(jvgpu_vmm_t *vmm, uint64_t holder, jvgpu_freed_t *freed)
 {
-  for (uint64_t key = any_hold_of(vmm, holder); key != 0; key = any_hold_of(vmm, holder)) {
-    let_go(vmm, key, freed);
+  for (size_t i = 0; i < vmm->holds.capacity;) {
+    const jvgpu_record_t *each = &vmm->holds.records[i];
+    if (each->key != 0 && each->bytes == holder) {
+      // Another record may move into this place: it is looked at again.
+      let_go(vmm, each->key, freed);
+    } else {
+      i++;
+    }
   }
 }
 

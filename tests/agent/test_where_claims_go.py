@@ -95,3 +95,14 @@ def test_only_a_device_that_is_there_can_be_drained(agent: Any) -> None:
         agent.hub.drain("GPU-none")
     with pytest.raises(BadValueError, match="drained"):
         agent.hub._ask("PUT", f"/v1/devices/{agent.hub.devices()[0]['uuid']}", {"drained": 1})
+
+
+def test_where_the_driver_does_not_say_how_far_apart_devices_are_claims_of_several_are_made_all_the_same(
+    agent_with: Callable[..., AbstractContextManager[Any]],
+) -> None:
+    """The simulated driver says nothing of that."""
+    (pair_of_halves,) = parse_profiles({"pair": {"share": "1/2", "devices": 2}})
+    with agent_with("--simulate", "4xt4") as agent:
+        granted = agent.hub.create_claim(ClaimRequest("ada", "lab", os.getuid(), pair_of_halves))
+
+        assert len({device["uuid"] for device in granted.claim["devices"]}) == 2

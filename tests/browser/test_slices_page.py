@@ -120,6 +120,20 @@ def test_who_walks_through_the_rows_by_keyboard_keeps_their_place_while_rows_com
     expect(page.get_by_role("heading", name="0 slices are held")).to_be_focused()
 
 
+def test_a_device_is_taken_out_of_use_and_put_back_with_the_keyboard_alone(page: Page, lab: Lab, hub: Any) -> None:
+    log_in(page, hub, "quick-root")
+    devices = page.get_by_role("table", name="Devices")
+    for link, button, state in (("Drain… device 0", "Drain", "drained"), ("Put back… device 0", "Put back", "in use")):
+        tab_to(page, "link", link)
+        page.keyboard.press("Enter")
+        page.get_by_role("button", name=button).wait_for()
+        assert lab.violations("body") == []
+        tab_to(page, "button", button)
+        page.keyboard.press("Enter")
+        expect(devices).to_contain_text(state)
+    expect(page.get_by_role("table", name="Lately")).to_contain_text("drained")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_reads_well_in_both_schemes_and_on_a_narrow_screen(
     browser: Browser, lab: Lab, hub: Any, scheme: Any

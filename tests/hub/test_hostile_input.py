@@ -139,10 +139,10 @@ def test_what_is_not_understood_is_refused_with_a_message_and_changes_nothing(
         pytest.param("/hub/vgpu/queue?server=" + "x" * 5_000, {200}, id="a place of a long name"),
         pytest.param(f"/hub/vgpu/spawn?vgpu_profile={SCRIPT}", {200}, id="a link of HTML"),
         pytest.param("/hub/vgpu/spawn?vgpu_profile=a%0d%0aSet-Cookie:%20a=b", {200}, id="a link with a header"),
-        # What is no name of a server is JupyterHub's to refuse.
-        pytest.param("/hub/vgpu/spawn?server=b%0d%0aSet-Cookie:%20a=b", {400, 404}, id="a server with a header"),
-        pytest.param("/hub/vgpu/spawn?server=../../../logout", {400, 404}, id="a server up the path"),
-        pytest.param("/hub/vgpu/spawn?server=//elsewhere.example", {400, 404}, id="a server elsewhere"),
+        # What is no name of a server is for JupyterHub to refuse: 6 does here, 5 when it is to be started.
+        pytest.param("/hub/vgpu/spawn?server=b%0d%0aSet-Cookie:%20a=b", {200, 400, 404}, id="a server with a header"),
+        pytest.param("/hub/vgpu/spawn?server=../../../logout", {200, 400, 404}, id="a server up the path"),
+        pytest.param("/hub/vgpu/spawn?server=//elsewhere.example", {200, 400, 404}, id="a server elsewhere"),
     ],
 )
 def test_our_pages_show_what_they_are_sent_as_text_and_lead_nowhere_else(

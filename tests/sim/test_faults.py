@@ -55,6 +55,24 @@ def test_a_board_that_fell_off_the_bus_answers_nobody(node: Any) -> None:
     assert node.run("say(code(*cuda.cuInit(0)))") == 100
 
 
+def test_a_lost_board_says_nothing_of_why(node: Any) -> None:
+    before = worker(node)
+    ask(before)
+
+    faults.lose(node.state)
+
+    assert ask(before) == [999, 999, 999]
+    assert node.run(
+        NVML_CODES
+        + """
+    pynvml.nvmlInit()
+    handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+    events = pynvml.nvmlEventSetCreate()
+    say([code_of(pynvml.nvmlDeviceGetTemperature, handle, 0), code_of(pynvml.nvmlEventSetWait_v2, events, 1)])
+    """
+    ) == [15, 10]
+
+
 @pytest.mark.parametrize(
     ("fault", "result"),
     [
@@ -150,6 +168,37 @@ def test_rows_that_cannot_be_true_appear_and_go(node: Any) -> None:
     assert (absurd, node.run(script)) == ([1920151404], [])
 
 
+def test_utilisation_that_counts_the_turns_of_others_too(node: Any) -> None:
+    busy = """
+        start()
+        launch(function("sim_busy_600000000us"))
+        say("ready")
+        heard()
+    """
+    neighbours = [node.start(busy) for _ in range(2)]
+    assert [neighbour.hear() for neighbour in neighbours] == ["ready", "ready"]
+    # A window of 134 ms must have passed in which both were busy: asked until it has.
+    script = """
+        import time
+        handle, figures = nvml(), []
+        until = time.monotonic() + 40
+        while time.monotonic() < until and not (len(figures) == 2 and min(figures) >= LEAST):
+            time.sleep(0.05)
+            try:
+                figures = [sample.smUtil for sample in pynvml.nvmlDeviceGetProcessUtilization(handle, 0)]
+            except pynvml.NVMLError:
+                figures = []
+        say(figures)
+    """
+    right = node.run(script.replace("LEAST", "40"))
+
+    faults.set_generous(node.state, True)
+
+    wrong = node.run(script.replace("LEAST", "80"))
+    assert all(40 <= figure <= 55 for figure in right)
+    assert all(80 <= figure <= 100 for figure in wrong)
+
+
 def test_the_nth_allocation_fails_and_only_that(node: Any) -> None:
     faults.fail_allocation(node.state, 3)
 
@@ -222,6 +271,31 @@ def test_the_command_line_does_the_same(node: Any) -> None:
     ]
     assert refused.returncode == 2
     assert refused.stderr == "board: 3 is not allowed; the node has boards 0 to 0\n"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(lambda state: faults.raise_xid(state, -1), id="xid"),
+        pytest.param(lambda state: faults.raise_xid(state, 31, pid=-1), id="pid"),
+        pytest.param(lambda state: faults.add_ecc_errors(state, corrected=-1), id="corrected"),
+        pytest.param(lambda state: faults.add_ecc_errors(state, uncorrected=2**40), id="uncorrected"),
+        pytest.param(lambda state: faults.heat(state, 1000), id="celsius"),
+        pytest.param(lambda state: faults.stall_nvml(state, float("nan")), id="seconds"),
+        pytest.param(lambda state: faults.stall_nvml(state, -5), id="seconds below zero"),
+        pytest.param(lambda state: faults.fail_allocation(state, -1), id="nth"),
+        pytest.param(lambda state: faults.set_driver_version(state, -1, "470.82.01"), id="cuda_version"),
+        pytest.param(lambda state: faults.set_driver_version(state, 11040, "4" * 100), id="driver_version"),
+        pytest.param(lambda state: faults.remove_function(state, ""), id="function"),
+    ],
+)
+def test_a_fault_that_cannot_be_is_refused_and_changes_nothing(node: Any, fault: Callable[[Any], None]) -> None:
+    before = node.state.read_bytes()[:200_000]
+
+    with pytest.raises(BadValueError, match="is not allowed; a "):
+        fault(node.state)
+
+    assert node.state.read_bytes()[:200_000] == before
 
 
 def test_what_is_no_state_file_is_refused(tmp_path: Any) -> None:

@@ -225,3 +225,20 @@ def test_gpm_says_how_busy_a_new_board_was(make_node: Any) -> None:
 
 def test_gpm_is_not_there_on_older_boards(node: Any) -> None:
     assert node.run("say(pynvml.nvmlGpmQueryDeviceSupport(nvml()).isSupportedDevice)") == 0
+
+
+def test_samples_are_of_whole_windows_so_that_there_is_not_always_a_new_one(node: Any) -> None:
+    assert node.run("""
+        import time
+        start()
+        launch(function("sim_busy_600000000us"))
+        handle = nvml()
+        for _ in range(1000):
+            (sample,) = pynvml.nvmlDeviceGetProcessUtilization(handle, 0)
+            try:
+                pynvml.nvmlDeviceGetProcessUtilization(handle, sample.timeStamp)
+            except pynvml.NVMLError as error:
+                said = error.value
+                break  # unless a window ended in between, which cannot always be
+        say([said, sample.timeStamp <= time.time() * 1e6])
+    """) == [6, True]

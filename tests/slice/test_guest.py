@@ -111,6 +111,60 @@ def test_a_child_that_is_executed_attaches_anew_and_takes_nothing_along(ten_gib:
     assert said == ["0"]
 
 
+def test_threads_that_start_at_once_have_one_slot_and_share_the_limit(ten_gib: Any) -> None:
+    said = ten_gib.says("""
+        import threading
+        gate, got = threading.Barrier(16), []
+        def begin():
+            gate.wait()
+            start()
+            while not refused(cu.cuMemAlloc(GIB // 4)):
+                got.append(1)
+        threads = [threading.Thread(target=begin) for _ in range(16)]
+        for each in threads: each.start()
+        for each in threads: each.join()
+        say(len(got), len([line for line in open("/proc/self/maps") if "jvgpu-usage" in line]))
+    """)
+
+    # Forty quarters at most; the context may take the rest of the last ones.
+    count, mappings = said[0].split()
+    assert 36 <= int(count) <= 40
+    assert mappings == "1"
+
+
+def test_children_forked_while_threads_allocate_run_on_and_take_nothing_along(ten_gib: Any) -> None:
+    program = ten_gib.start("""
+        import threading
+        start()
+        context = ok(cu.cuCtxGetCurrent())
+        over = threading.Event()
+        def churn():
+            ok(cu.cuCtxSetCurrent(context))
+            while not over.is_set():
+                ok(cu.cuMemFree(ok(cu.cuMemAlloc(8 * MIB))))
+        threads = [threading.Thread(target=churn) for _ in range(4)]
+        for each in threads: each.start()
+        codes = set()
+        for _ in range(50):
+            pid = os.fork()
+            if pid == 0:
+                # The driver's own answer in a forked child; ours must not hang on a lock that a thread held.
+                cu.cuMemAlloc(MIB); cu.cuMemGetInfo()
+                os._exit(7)
+            codes.add(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        over.set()
+        for each in threads: each.join()
+        say(codes); sys.stdin.readline()
+    """)
+
+    said = program.stdout.readline()
+    processes = {process["pid"]: process for process in ten_gib.usage()["processes"]}
+    program.communicate("\n")
+
+    assert said == "{7}\n"
+    assert processes[program.pid]["devices"][0]["memory_bytes"] == 0
+
+
 def test_programs_that_do_not_use_cuda_never_reach_the_agent(ten_gib: Any) -> None:
     """Catches a bug where any name beginning with cu started the machinery (CASES 23)."""
     said = ten_gib.says("""

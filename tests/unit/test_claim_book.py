@@ -140,3 +140,12 @@ def test_a_file_that_is_not_ours_is_refused_not_guessed_at(tmp_path: Path, conte
         load(path)
 
     assert path.read_text() == content
+
+
+def test_a_claim_of_several_devices_goes_where_they_are_nearest_together() -> None:
+    book = ClaimBook([replace(DEVICE, uuid=f"GPU-{n}", index=n) for n in range(4)])
+    book.distances = {(f"GPU-{a}", f"GPU-{b}"): 50 for a in range(4) for b in range(a + 1, 4)} | {("GPU-1", "GPU-3"): 0}
+
+    claim = admit(book, "one", request(share="1/2", devices=2))
+
+    assert [grant.uuid for grant in claim.grants] == ["GPU-1", "GPU-3"]
