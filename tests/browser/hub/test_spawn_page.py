@@ -181,5 +181,6 @@ def test_the_page_works_without_scripts(
     choice(page, "1/2 GPU").check()
     page.get_by_role("button", name="Start").click()
 
+    assert page.locator(".spawn-error-msg").all_inner_texts() == []
     hub.wait_ready("quick-plain")
     assert [claim["profile"] for claim in agent_of_the_run.claims()] == ["1/2 GPU"]
