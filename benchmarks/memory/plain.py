@@ -138,7 +138,11 @@ def _destroy_pool(driver: Driver, taken: tuple[int, int]) -> None:
 def _from_pool(symbol: str) -> Take:
     def take(driver: Driver, size: int) -> tuple[int, int]:
         pool = driver.out("cuMemPoolCreate", pool_properties())
-        return driver.out(symbol, size, pool, 0), pool
+        try:
+            return driver.out(symbol, size, pool, 0), pool
+        except Exception:
+            driver.call("cuMemPoolDestroy", pool)
+            raise
 
     return take
 
@@ -179,6 +183,19 @@ def _kept(driver: Driver, size: int) -> int:
     driver.call("cuMemFreeAsync", address, 0)
     driver.wait()
     return pool
+
+
+@PLAIN.add(
+    "stream-ordered",
+    "of a pool that is destroyed meanwhile",
+    "cuMemPoolCreate cuMemAllocFromPoolAsync cuMemPoolDestroy cuMemFreeAsync",
+    _back_to_pool("cuMemFreeAsync"),
+)
+def _orphaned(driver: Driver, size: int) -> int:
+    address, pool = _from_pool("cuMemAllocFromPoolAsync")(driver, size)
+    driver.wait()
+    driver.call("cuMemPoolDestroy", pool)
+    return int(address)
 
 
 @PLAIN.add("stream-ordered", "many small pieces", "cuMemAllocAsync cuMemFreeAsync", lambda d, t: _free_many(d, t))
