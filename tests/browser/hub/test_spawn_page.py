@@ -149,7 +149,7 @@ def test_who_waits_sees_their_position_and_gives_up_the_place_on_the_progress_pa
     keep_picture("queue")
     page.locator("#progress-message").get_by_role("button", name="Give up this place").click()
 
-    expect(page.get_by_role("status")).to_have_text("Your place was given up.")
+    expect(page.get_by_role("status")).to_have_text("The place was given up.")
     assert lab.violations("main, .container") == []
     hub.wait_until(lambda: not hub.servers("quick-waiter"), "the start has ended")
     assert hub.ledger().places() == []
