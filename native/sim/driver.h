@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "cuda_abi.h"
+#include "cuda_abi_graph.h"
 #include "shared.h"
 #include "timeline.h"
 
