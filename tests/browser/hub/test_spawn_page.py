@@ -124,12 +124,15 @@ def test_who_is_refused_by_a_quota_reads_when_there_is_room_again(
     page.get_by_role("button", name="Start").click()
 
     sentence = re.compile(r"GPU-hours are used: there is room again from 20\d\d-\d\d-\d\d \d\d:\d\d UTC[+-]\d\d:\d\d")
-    expect(page.locator(".spawn-error-msg")).to_contain_text(sentence)
+    # On the form again, or, where the hub took longer than a second, on the progress page.
+    expect(page.get_by_text(sentence).first).to_be_visible()
+    if page.locator(".spawn-error-msg").count():
+        keep_picture("spawn-refused")
+    page.goto(f"{hub.url}/hub/spawn")
     expect(row(page, "1/4 GPU")).to_contain_text("Not for you now")
     expect(choice(page, "1/4 GPU")).to_be_disabled()
     expect(choice(page, "no GPU")).to_be_enabled()
     assert lab.violations(".jupyter-vgpu-profiles") == []
-    keep_picture("spawn-refused")
     assert agent_of_the_run.claims() == []
 
 
