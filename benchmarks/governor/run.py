@@ -8,6 +8,7 @@ is done for this source is not run again, so that a run cut short goes on where 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import signal
 import subprocess
@@ -229,7 +230,7 @@ def main(arguments: Sequence[str]) -> int:
         state = create_boards(folder / "boards", options.simulate) if options.simulate else None
         device = Card(f"simulated {options.simulate}", "simulated", 1) if options.simulate else _card_here()
         path = options.out or RESULTS / f"governor-{date}-{device.file_name}.json"
-        head = {"date": date, "card": device.name, "driver": device.driver}
+        head = {"date": date, "card": device.name, "driver": device.driver, "processors": os.cpu_count()}
         table = Table(path, head, _earlier(options, device))
         environment = native_environment(state)
         try:
