@@ -217,3 +217,54 @@ def test_who_has_nothing_left_gets_no_context_and_who_passed_the_limit_no_module
         say(cu.cuInit(0)[0] == cu.CUresult.CUDA_SUCCESS)
         say(refused(cu.cuDevicePrimaryCtxRetain(0)))
     """) == ["True", "True"]
+
+
+def test_what_the_driver_frees_with_a_green_context_is_given_back(ten_gib: Any) -> None:
+    """The driver is asked which pointers it still knows: those of other contexts stay charged."""
+    program = ten_gib.start("""
+        device = start()
+        primary = ok(cu.cuCtxGetCurrent())
+        kept = ok(cu.cuMemAlloc(64 * MIB))
+        whole = ok(cu.cuDeviceGetDevResource(device, cu.CUdevResourceType.CU_DEV_RESOURCE_TYPE_SM))
+        parts, count, rest = ok(cu.cuDevSmResourceSplitByCount(1, whole, 0, 8))
+        desc = ok(cu.cuDevResourceGenerateDesc([parts[0]], 1))
+        green = ok(cu.cuGreenCtxCreate(desc, device, cu.CUgreenCtxCreate_flags.CU_GREEN_CTX_DEFAULT_STREAM))
+        ok((cu.cuCtxSetCurrent(ok(cu.cuCtxFromGreenCtx(green)))[0], None))
+        gone = ok(cu.cuMemAlloc(128 * MIB))
+        ok((cu.cuCtxSetCurrent(primary)[0], None))
+        say("made"); sys.stdin.readline()
+        ok((cu.cuGreenCtxDestroy(green)[0], None))
+        say(cu.cuMemGetAddressRange(gone)[0] == cu.CUresult.CUDA_SUCCESS); sys.stdin.readline()
+    """)
+
+    def held() -> list[int]:
+        device = ten_gib.usage()["processes"][0]["devices"][0]
+        return [device["memory_bytes"] >> 20, device["allocations"]]
+
+    assert program.stdout.readline() == "made\n"
+    before = held()
+    is_known = tell(program)
+
+    assert (before, is_known, held()) == ([192, 2], "False", [64, 1])
+
+
+def test_a_free_that_is_captured_gives_nothing_back_before_its_graph_runs(ten_gib: Any) -> None:
+    """Catches a bug of ours where it was taken for a free at once."""
+    program = ten_gib.start("""
+        start()
+        stream = ok(cu.cuStreamCreate(1))
+        place = ok(cu.cuMemAlloc(64 * MIB))
+        mode = cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+        ok((cu.cuStreamBeginCapture(stream, mode)[0], None))
+        cu.cuMemFreeAsync(place, stream)
+        cu.cuStreamEndCapture(stream)
+        say("captured"); sys.stdin.readline()
+        ok((cu.cuMemFree(place)[0], None))
+        say("freed"); sys.stdin.readline()
+    """)
+    assert program.stdout.readline() == "captured\n"
+    held = [ten_gib.usage()["processes"][0]["devices"][0]["memory_bytes"]]
+    assert tell(program) == "freed"
+    held.append(ten_gib.usage()["processes"][0]["devices"][0]["memory_bytes"])
+
+    assert held == [64 << 20, 0]
