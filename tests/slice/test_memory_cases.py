@@ -91,12 +91,14 @@ def test_two_processes_that_ask_at_once_never_both_get_the_last_memory(ten_gib: 
     assert ("held", "refused") in outcomes
 
 
-def test_four_notebooks_of_one_tenant_share_one_limit(ten_gib: Any) -> None:
+def test_four_notebooks_of_one_tenant_share_one_limit(claim: Callable[..., Any]) -> None:
     """Catches a bug where limits were per process, so that four notebooks had four (CASES 10)."""
+    # Room for three of them and for four contexts.
+    shared = claim((9 << 30) + (2 << 30))
     program = "start(); answer = cu.cuMemAlloc(3 * GIB); say(refused(answer)); sys.stdin.readline()"
     said = []
     for _ in range(4):
-        notebook = ten_gib.start(program)
+        notebook = shared.start(program)
         said.append(notebook.stdout.readline().strip())
 
     assert said == ["False", "False", "False", "True"]
