@@ -11,7 +11,7 @@
 
 int cuCtxGetCurrent(CUcontext *context);
 
-enum { MOST_IN_FLIGHT = 8, BINS_PER_SECOND = 1000, MOST_WAITS = 1 << 20, MOST_EDGES = 4096 };
+enum { MOST_IN_FLIGHT = 128, BINS_PER_SECOND = 1000, MOST_WAITS = 1 << 20, MOST_EDGES = 4096, TAIL_SECONDS = 2 };
 
 static long main_thread;
 static long watching_thread;
@@ -23,7 +23,6 @@ static struct {
   pthread_cond_t  moved;
   long            queued;
   long            done;
-  CUstream        stream;
   int             depth;
   int             units[MOST_IN_FLIGHT];
   CUevent         events[MOST_IN_FLIGHT];
@@ -94,11 +93,12 @@ static void wait_until_in_flight(long most)
   pthread_mutex_unlock(&ring.lock);
 }
 
-// Marks the end of `units` units that were just launched.
-static void queue_mark(int units)
+// Marks the end of `units` units that were just launched on a stream. Batches on several streams are waited for in the
+// order in which they were queued.
+static void queue_mark(int units, CUstream stream)
 {
   const int place = (int)(ring.queued % ring.depth);
-  MUST(cuEventRecord(ring.events[place], ring.stream));
+  MUST(cuEventRecord(ring.events[place], stream));
   ring.units[place] = units;
   pthread_mutex_lock(&ring.lock);
   ring.queued++;
@@ -138,7 +138,11 @@ static long switches_of_others(void)
 static void say_result(double seconds, long switches)
 {
   printf("{\"units\": %ld, \"seconds\": %.6f, \"other_switches\": %ld, \"bins\": [", result.units, seconds, switches);
-  for (size_t i = 0; i < result.bin_count; i++) {
+  size_t last = result.bin_count;
+  while (last > 0 && result.bins[last - 1] == 0) {
+    last--;
+  }
+  for (size_t i = 0; i < last; i++) {
     printf("%s%u", i == 0 ? "" : ",", result.bins[i]);
   }
   printf("], \"waits_us\": [");
@@ -155,20 +159,20 @@ static void say_result(double seconds, long switches)
 static void begin_result(double seconds, double start)
 {
   free(result.bins);
-  result.bin_count = (size_t)(seconds * BINS_PER_SECOND);
+  // What was begun in time and finished after it is seen, too: at the end, a part of it was done.
+  result.bin_count = (size_t)((seconds + TAIL_SECONDS) * BINS_PER_SECOND);
   result.bins = calloc(result.bin_count + 1, sizeof *result.bins);
   result.units = 0;
   result.wait_count = result.edge_count = 0;
   result.start = start;
 }
 
-static void start_counting(int depth, CUstream stream)
+static void start_counting(int depth)
 {
   pthread_t thread;
   CUcontext context;
   main_thread = syscall(SYS_gettid);
   ring.depth = depth;
-  ring.stream = stream;
   for (int i = 0; i < MOST_IN_FLIGHT; i++) {
     MUST(cuEventCreate(&ring.events[i], CLIENT_NO_TIMING));
   }

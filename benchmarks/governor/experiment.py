@@ -103,6 +103,7 @@ class Sharing(Experiment):
         native_seconds: Length of a native run; `None` = the same.
         settle_seconds: Time at the start of a run that is not looked at.
         measures_alone: Whether what each tenant does alone is measured.
+        why_not_simulated: Why it means nothing on a simulated board; empty = it does.
     """
 
     name: str
@@ -114,6 +115,7 @@ class Sharing(Experiment):
     native_seconds: float | None = None
     settle_seconds: float = 0.2
     measures_alone: bool = False
+    why_not_simulated: str = ""
 
     @property
     def tenants(self) -> Sequence[Tenant]:
@@ -122,7 +124,7 @@ class Sharing(Experiment):
 
     def why_not(self, stage: Stage) -> str:
         """Return why it cannot be run on this machine; empty = it can."""
-        return no_torch(stage, self.tenants)
+        return (self.why_not_simulated if stage.is_simulated else "") or no_torch(stage, self.tenants)
 
     def estimate_seconds(self, stage: Stage, peers: Sequence[Peer]) -> float:
         """Return about how long it takes."""

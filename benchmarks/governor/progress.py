@@ -28,8 +28,13 @@ class Progress:
 
     @classmethod
     def from_bins(cls, bins: Sequence[float], bin_seconds: float) -> Progress:
-        """Return the progress of who finished `bins[i]` units between `i` and `i + 1` times `bin_seconds`."""
-        return cls([(number + 1) * bin_seconds for number in range(len(bins))], list(accumulate(bins)))
+        """Return the progress of who finished `bins[i]` units between `i` and `i + 1` times `bin_seconds`.
+
+        Where nothing was finished for a while, the next unit was on its way.
+        """
+        counts = accumulate(bins)
+        points = [((i + 1) * bin_seconds, count) for i, count in enumerate(counts) if bins[i] > 0]
+        return cls([time for time, _ in points], [count for _, count in points])
 
     @classmethod
     def from_times(cls, times: Sequence[float]) -> Progress:

@@ -15,13 +15,16 @@ from governor.work import (
     BURN,
     CELL,
     COOPERATIVE,
+    COPIES,
     EXTENDED,
     GPT,
     GRAPHS,
     MATMUL,
     MLP,
+    QUEUED,
     RESNET,
     SMALL,
+    STREAMS,
     Tenant,
     Work,
     busy,
@@ -91,6 +94,19 @@ def _training(work: Work, count: int) -> Experiment:
     name = f"{count} × {work.name}, equal"
     line = Line(f"{name}: total", figures.total_rate, "units/s", at_least(0.99, of_native=True))
     return Sharing(name, "training", {"": equal(work, count)}, [line], seconds=4.0)
+
+
+def _cheating(work: Work, why_not_simulated: str = "") -> Experiment:
+    name = f"{work.name} against one at a time"
+    half = equal(BURN, 2)[0].share
+    return Sharing(
+        name=name,
+        group="cheating",
+        variants={"": (Tenant(work, half), Tenant(BURN, half))},
+        lines=[Line(name, figures.first_part, "% of what was had", within(50, 3))],
+        seconds=3.0,
+        why_not_simulated=why_not_simulated,
+    )
 
 
 def _cell(neighbours: int, launch_us: float) -> Experiment:
@@ -179,6 +195,8 @@ def experiments() -> list[Experiment]:
         handover,
         small,
         *(_cell(neighbours, launch_us) for launch_us in (20, 1000) for neighbours in (1, 3)),
+        *(_cheating(work) for work in (STREAMS, QUEUED, busy(100_000))),
+        _cheating(COPIES, "a simulated board's copies take no time"),
         *(_alone(work) for work in (BURN, GPT, RESNET, MLP)),
         weighted_gpt,
         mixed,

@@ -7,10 +7,12 @@
 //                 after which it waits if WAITS is 1
 //   tenant cell   one launch and a wait, every PERIOD_US (give or take a tenth)
 //   tenant onoff  busy for ON_MS, nothing for OFF_MS
+//   tenant copy   copies of 256 MiB within the device, back to back
 //   tenant idle   holds a context
 //
 // LAUNCH_US and ITERS say how long a launch is, GRID how many blocks it has (default: fills the board), LAUNCH=plain,
-// extended or cooperative how it is made, IN_FLIGHT_US how much is queued at most.
+// extended or cooperative how it is made, IN_FLIGHT_US how much is queued at most, STREAMS (at most 128) on how many
+// streams, in turn.
 // Answers on stdout what stdin asks: "calibrate": nanoseconds an iteration; "solo": nanoseconds a unit, back to back;
 // "run SECONDS AT": runs from the clock's AT (seconds, CLOCK_MONOTONIC) on and says one line of JSON.
 
@@ -38,8 +40,9 @@ int cuStreamBeginCapture_v2(CUstream stream, int mode);
 int cuStreamEndCapture(CUstream stream, CUgraph *graph);
 int cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph graph, unsigned long long flags);
 int cuGraphLaunch(CUgraphExec executable, CUstream stream);
+int cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
 
-enum { GRAPH_LAUNCHES = 20 };
+enum { GRAPH_LAUNCHES = 20, DEPTH = 8, COPY_BYTES = 256 << 20 };
 enum { SM_COUNT = 16, BLOCKS_PER_SM = 8 };
 
 static struct {
@@ -53,10 +56,14 @@ static struct {
   double      off_seconds;
   int         sync_every;
   bool        waits;
+  int         streams;
 } wish;
 
 static client_t    client;
 static CUgraphExec graph;
+static CUstream    streams[MOST_IN_FLIGHT];
+static CUdeviceptr copied_from;
+static CUdeviceptr copied_to;
 
 static double setting(const char *name, double otherwise)
 {
@@ -102,20 +109,24 @@ static double unit_us(void)
 // A mark costs the GPU time of its own: not after each short launch.
 static int units_a_batch(void)
 {
-  const int units = (int)(wish.in_flight_us / MOST_IN_FLIGHT / unit_us());
+  const int units = wish.streams > 1 ? 1 : (int)(wish.in_flight_us / DEPTH / unit_us());
   return units < 1 ? 1 : units;
 }
 
 static int fitting_depth(void)
 {
   const double fit = wish.in_flight_us / (units_a_batch() * unit_us());
-  return fit < 2 ? 2 : fit > MOST_IN_FLIGHT ? MOST_IN_FLIGHT : (int)fit;
+  return wish.streams > 1 ? wish.streams : fit < 2 ? 2 : fit > DEPTH ? DEPTH : (int)fit;
 }
 
 static void unit(bool with_host_part)
 {
   if (in_mode("graph")) {
     MUST(cuGraphLaunch(graph, client.stream));
+    return;
+  }
+  if (in_mode("copy")) {
+    MUST(cuMemcpyDtoDAsync_v2(copied_to, copied_from, COPY_BYTES, client.stream));
     return;
   }
   for (int i = 0; i < (in_mode("loop") ? wish.sync_every : 1); i++) {
@@ -130,17 +141,18 @@ static void batch(void)
 {
   const int units = units_a_batch();
   wait_until_in_flight(ring.depth - 1);
+  client.stream = streams[ring.queued % wish.streams];
   for (int i = 0; i < units; i++) {
     unit(false);
   }
-  queue_mark(units);
+  queue_mark(units, client.stream);
 }
 
 static void loop_step(void)
 {
   wait_until_in_flight(ring.depth - 1);
   unit(true);
-  queue_mark(1);
+  queue_mark(1, client.stream);
   if (wish.waits) {
     wait_until_in_flight(0);
   }
@@ -265,12 +277,22 @@ static void prepare(void)
   wish.off_seconds = setting("OFF_MS", 500) * 1e-3;
   wish.sync_every = (int)setting("SYNC_EVERY", 1);
   wish.waits = setting("WAITS", 0) != 0;
+  wish.streams = (int)setting("STREAMS", 1);
+  wish.streams = wish.streams < 1 ? 1 : wish.streams > MOST_IN_FLIGHT ? MOST_IN_FLIGHT : wish.streams;
   client = client_start();
   if (getenv("GRID") == NULL) {
     MUST(cuDeviceGetAttribute(&client.blocks, SM_COUNT, 0));
     client.blocks *= BLOCKS_PER_SM;
   }
-  start_counting(fitting_depth(), client.stream);
+  streams[0] = client.stream;
+  for (int i = 1; i < wish.streams; i++) {
+    MUST(cuStreamCreate(&streams[i], CLIENT_NON_BLOCKING));
+  }
+  if (in_mode("copy")) {
+    MUST(cuMemAlloc_v2(&copied_from, COPY_BYTES));
+    MUST(cuMemAlloc_v2(&copied_to, COPY_BYTES));
+  }
+  start_counting(fitting_depth());
   if (in_mode("graph")) {
     make_graph();
   }
@@ -286,7 +308,7 @@ int main(int count, char **arguments)
   double seconds;
   double start;
   if (count != 2) {
-    fprintf(stderr, "usage: tenant busy|sync|graph|loop|cell|onoff|idle\n");
+    fprintf(stderr, "usage: tenant busy|sync|graph|loop|cell|onoff|copy|idle\n");
     return 2;
   }
   wish.mode = arguments[1];

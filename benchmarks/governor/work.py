@@ -78,6 +78,10 @@ COOPERATIVE = Work("20 us, cooperative", "busy", settings={"LAUNCH": "cooperativ
 CELL = Work("one launch every 5 ms", "cell", settings={"PERIOD_US": "5000"})
 # As measured for FACTS.md: 1,000 iterations in 16 blocks. How long that takes was not; a simulated board says 4.3 us.
 SMALL = Work("16 of 132 SMs", "busy", 4.3, {"GRID": "16", "ITERS": "1000"})
+# What a user would call cheating.
+STREAMS = Work("100 streams", "busy", settings={"STREAMS": "100"})
+QUEUED = Work("1,000 launches queued", "busy", settings={"IN_FLIGHT_US": "20000"})
+COPIES = Work("copies of 256 MiB", "copy", launch_us=125)
 IDLE = Work("a context", "idle")
 NCCL = Work("NCCL all-reduce", "all-reduce", script="nccl_tenant.py", memory_bytes=6 * GIB)
 

@@ -29,6 +29,7 @@ from jupyter_vgpu.client.clients import (
     UserClient,
     profile_to_wire,
 )
+from jupyter_vgpu.client.following import SliceFollower
 
 __all__ = [
     "SYSTEM_RUNTIME_DIR",
@@ -48,6 +49,7 @@ __all__ = [
     "ProcessDeviceInfo",
     "ProcessInfo",
     "SliceDeviceInfo",
+    "SliceFollower",
     "SliceInfo",
     "SubsliceInfo",
     "TraceInfo",

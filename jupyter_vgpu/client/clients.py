@@ -271,7 +271,7 @@ class UserClient:
             timeout_seconds: Time limit of each wait for the agent.
         """
         self.api = Path(api)
-        self._secret = secret
+        self.secret = secret
         self._timeout_seconds = timeout_seconds
 
     @classmethod
@@ -299,7 +299,7 @@ class UserClient:
         Raises:
             UnknownClaimError: It has been released.
         """
-        return cast(SliceInfo, _ask(self.api, "GET", "/v1/slice", self._secret, None, self._timeout_seconds))
+        return cast(SliceInfo, _ask(self.api, "GET", "/v1/slice", self.secret, None, self._timeout_seconds))
 
     def usage(self) -> UsageInfo:
         """Return what the caller's slice uses now.
@@ -307,7 +307,7 @@ class UserClient:
         Raises:
             UnknownClaimError: It has been released.
         """
-        return cast(UsageInfo, _ask(self.api, "GET", "/v1/usage", self._secret, None, self._timeout_seconds))
+        return cast(UsageInfo, _ask(self.api, "GET", "/v1/usage", self.secret, None, self._timeout_seconds))
 
     def events(self) -> list[EventInfo]:
         """Return what the agent noticed about the caller's slice lately, oldest first.
@@ -315,7 +315,7 @@ class UserClient:
         Raises:
             UnknownClaimError: It has been released.
         """
-        answer = _ask(self.api, "GET", "/v1/events", self._secret, None, self._timeout_seconds)
+        answer = _ask(self.api, "GET", "/v1/events", self.secret, None, self._timeout_seconds)
         return cast("list[EventInfo]", answer["events"])
 
     def create_subslice(self, name: str, memory_bytes: int, share: float | None = None) -> GrantedSubslice:
@@ -331,18 +331,18 @@ class UserClient:
             BadValueError: It is not allowed, or the slice is itself a part of one.
         """
         body = {"name": name, "memory_bytes": memory_bytes, **({} if share is None else {"share": share})}
-        answer = _ask(self.api, "POST", "/v1/subslices", self._secret, body, self._timeout_seconds)
+        answer = _ask(self.api, "POST", "/v1/subslices", self.secret, body, self._timeout_seconds)
         return GrantedSubslice(answer["subslice"], answer["secret"])
 
     def subslices(self) -> list[SubsliceInfo]:
         """Return the parts that the caller's slice is divided into, oldest first."""
-        answer = _ask(self.api, "GET", "/v1/subslices", self._secret, None, self._timeout_seconds)
+        answer = _ask(self.api, "GET", "/v1/subslices", self.secret, None, self._timeout_seconds)
         return cast("list[SubsliceInfo]", answer["subslices"])
 
     def release_subslice(self, claim_id: str) -> SubsliceInfo | None:
         """Give a part back to the slice and return it; `None` when there was none: twice is once."""
         url = f"/v1/subslices/{_segment(claim_id)}"
-        answer = _ask(self.api, "DELETE", url, self._secret, None, self._timeout_seconds)
+        answer = _ask(self.api, "DELETE", url, self.secret, None, self._timeout_seconds)
         return cast("SubsliceInfo | None", answer["subslice"])
 
 

@@ -1,7 +1,4 @@
-"""One look at the user's slice, through the agent, as a plain answer.
-
-Blocking; the event loop calls it on a thread (see `live.py`).
-"""
+"""One look at the user's slice, through the agent, as a plain answer."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from jupyter_vgpu.client import EventInfo, SliceInfo, UsageInfo, UserClient
+from jupyter_vgpu.client import EventInfo, SliceFollower, SliceInfo, UsageInfo
 from jupyter_vgpu.errors import UnknownClaimError, VGPUError
 from jupyter_vgpu.server.notebooks import Kernel, NotebookInfo, by_notebook
 
@@ -48,7 +45,7 @@ class Figures:
 
 
 class SliceLooker:
-    """Looks at the slice again and again; used by one thread at a time.
+    """Looks at the slice again and again, from one event loop, one look at a time.
 
     What the slice is changes seldom, as what the agent notices: they are asked for every tenth second. What it uses, at
     each look.
@@ -56,26 +53,28 @@ class SliceLooker:
 
     def __init__(self) -> None:
         """Know nothing yet."""
+        self._follower: SliceFollower | None = None
         self._slice: SliceInfo | None = None
         self._slice_at = 0.0
         self._events: list[EventInfo] = []
         self._before: UsageInfo | None = None
 
-    def look(self, kernels: Sequence[Kernel] = ()) -> Figures:
+    async def look(self, kernels: Sequence[Kernel] = ()) -> Figures:
         """Return the slice and its use, or why there is none.
 
-        Takes as long as the client's time limit at most (5 s a call).
+        Takes as long as the follower's time limit at most (5 s a question).
 
         Args:
             kernels: The server's Jupyter kernels, among which the use is split.
         """
+        if self._follower is None:
+            try:
+                self._follower = SliceFollower.from_environment()
+            except UnknownClaimError:
+                return Figures(NO_SLICE, _WITHOUT_SLICE)
         try:
-            client = UserClient.from_environment()
-        except UnknownClaimError:
-            return Figures(NO_SLICE, _WITHOUT_SLICE)
-        try:
-            usage = client.usage()
-            slice_info = self._fresh_slice(client, usage)
+            usage = await self._follower.usage()
+            slice_info = await self._fresh_slice(self._follower, usage)
         except VGPUError as error:
             self._slice = self._before = None
             return Figures(error.reason, str(error))
@@ -83,19 +82,24 @@ class SliceLooker:
         self._before = usage
         return Figures(OK, slice_info=slice_info, usage=usage, notebooks=notebooks, events=self._events)
 
-    def _fresh_slice(self, client: UserClient, usage: UsageInfo) -> SliceInfo:
+    def close(self) -> None:
+        """Hang up until the next look."""
+        if self._follower is not None:
+            self._follower.close()
+
+    async def _fresh_slice(self, follower: SliceFollower, usage: UsageInfo) -> SliceInfo:
         now = time.monotonic()
         known = self._slice
         if known is None or known["claim"] != usage["claim"] or now - self._slice_at >= _SLICE_SECONDS:
-            known = self._slice = client.slice()
-            self._events = _events(client)
+            known = self._slice = await follower.slice()
+            self._events = await _events(follower)
             self._slice_at = now
         return known
 
 
-def _events(client: UserClient) -> list[EventInfo]:
+async def _events(follower: SliceFollower) -> list[EventInfo]:
     """Return the newest events; an agent of an older version has none to tell."""
     try:
-        return client.events()[-_MOST_EVENTS:]
+        return (await follower.events())[-_MOST_EVENTS:]
     except VGPUError:
         return []

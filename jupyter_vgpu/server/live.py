@@ -1,8 +1,8 @@
 """Follow the figures: one upstream reader, however many tabs look.
 
 The reader asks the agent only while somebody follows, never twice at a time,
-and always on its own thread, so that an agent that takes long to answer
-costs the event loop nothing and takes no thread from anybody else.
+and without blocking, so that an agent that takes long to answer costs the
+event loop nothing.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import json
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_vgpu.server.figures import Figures
+from jupyter_vgpu.server.figures import Figures, SliceLooker
 from jupyter_vgpu.server.history import History
 from jupyter_vgpu.server.notebooks import Kernel
 from jupyter_vgpu.server.session import SessionInfo
@@ -62,14 +61,11 @@ def _reading(figures: Figures, since_at: float, session: SessionInfo) -> Reading
 
 
 class FiguresReader:
-    """Shares one upstream reader among all streams and requests of a server.
-
-    Lives in one event loop; only `read` runs elsewhere, on one thread.
-    """
+    """Shares one upstream reader among all streams and requests of a server; lives in one event loop."""
 
     def __init__(
         self,
-        read: Callable[[Sequence[Kernel]], Figures],
+        looker: SliceLooker,
         list_kernels: Callable[[], Awaitable[Sequence[Kernel]]],
         session: Callable[[], SessionInfo],
         log: logging.Logger,
@@ -78,20 +74,18 @@ class FiguresReader:
         """Start nothing yet.
 
         Args:
-            read: Returns the figures, split among the given Jupyter kernels. Blocking; must come back within a few
-                seconds. Called on one thread, one call at a time.
-            list_kernels: Returns the server's Jupyter kernels; called in the event loop.
-            session: Returns what is known of the server's end; called in the event loop.
+            looker: Looks at the slice.
+            list_kernels: Returns the server's Jupyter kernels.
+            session: Returns what is known of the server's end.
             log: Where a failure that nobody foresaw is told.
             period_seconds: Time between two looks while somebody follows, > 0.
         """
-        self._read = read
+        self._looker = looker
         self._list_kernels = list_kernels
         self._session = session
         self.history = History()
         self._log = log
         self._period_seconds = period_seconds
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jupyter-vgpu-figures")
         self._call: asyncio.Task[Reading] | None = None
         self._ticker: asyncio.Task[None] | None = None
         self._reading: Reading | None = None
@@ -160,24 +154,21 @@ class FiguresReader:
         deadline = time.monotonic() + wait_seconds
         while self._followers and time.monotonic() < deadline:
             await asyncio.sleep(0.01)
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        if self._call is not None:
+            self._call.cancel()
+        self._looker.close()
 
     async def _look_upstream(self) -> Reading:
-        kernels = await self._list_kernels()
-        reading = await asyncio.get_running_loop().run_in_executor(
-            self._executor, self._reading_of, kernels, self._session()
-        )
-        if reading.figures.usage is not None:
-            self.history.add(reading.figures.usage)
+        figures = await self._looker.look(await self._list_kernels())
+        before = self._reading
+        same = before is not None and before.figures.state == figures.state
+        since_at = before.since_at if before is not None and same else time.time()
+        reading = _reading(figures, since_at, self._session())
+        if figures.usage is not None:
+            self.history.add(figures.usage)
         self._reading = reading
         self._read_at = time.monotonic()
         return reading
-
-    def _reading_of(self, kernels: Sequence[Kernel], session: SessionInfo) -> Reading:
-        figures = self._read(kernels)
-        before = self._reading
-        same = before is not None and before.figures.state == figures.state
-        return _reading(figures, before.since_at if before is not None and same else time.time(), session)
 
     async def _tick(self) -> None:
         while True:

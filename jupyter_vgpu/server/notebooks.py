@@ -1,8 +1,7 @@
 """Which notebook uses how much of the slice.
 
 The agent knows processes, Jupyter Server knows Jupyter kernels and the
-documents they run for; here the two meet. `KernelList` lives in the event
-loop, the rest runs on the reader's thread.
+documents they run for; here the two meet.
 """
 
 from __future__ import annotations

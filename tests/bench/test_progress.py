@@ -17,10 +17,18 @@ def then(*stretches: tuple[float, float]) -> Progress:
 
 
 def test_units_are_counted_where_they_were_finished() -> None:
-    progress = Progress.from_bins([0, 4, 0, 2], 0.5)
+    progress = Progress.from_bins([4, 4, 2], 0.5)
 
-    assert [progress.at(time) for time in (0, 0.5, 1.0, 1.5, 2.0, 9.0)] == [0, 0, 4, 4, 6, 6]
+    assert [progress.at(time) for time in (0, 0.5, 1.0, 1.5, 9.0)] == [0, 4, 8, 10, 10]
     assert progress.rate(0.5, 1.0) == 8
+    assert list(progress.points()) == [(0.5, 4), (1.0, 8), (1.5, 10)]
+
+
+def test_where_nothing_was_finished_the_next_unit_was_on_its_way() -> None:
+    progress = Progress.from_bins([0, 4, 0, 2, 0], 0.5)
+
+    assert [progress.at(time) for time in (0.5, 1.0, 1.5, 2.0, 2.5)] == [2, 4, 5, 6, 6]
+    assert list(progress.points()) == [(1.0, 4), (2.0, 6)]
 
 
 def test_a_long_unit_is_on_its_way_between_two_moments() -> None:

@@ -11,7 +11,22 @@ import pytest
 from bench.agent import NodeAgent
 from bench.machine import Card
 from governor.stage import NATIVE, Stage, native_environment
-from governor.work import BURN, CELL, COOPERATIVE, EXTENDED, GPT, GRAPHS, MATMUL, RESNET, SMALL, Work, equal, on_and_off
+from governor.work import (
+    BURN,
+    CELL,
+    COOPERATIVE,
+    EXTENDED,
+    GPT,
+    GRAPHS,
+    MATMUL,
+    QUEUED,
+    RESNET,
+    SMALL,
+    STREAMS,
+    Work,
+    equal,
+    on_and_off,
+)
 
 from jupyter_vgpu.sim import create_boards
 
@@ -30,7 +45,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 @pytest.mark.parametrize(
     "work",
-    [BURN, EXTENDED, COOPERATIVE, GRAPHS, SMALL, CELL, MATMUL, GPT, RESNET, on_and_off(50)],
+    [BURN, EXTENDED, COOPERATIVE, GRAPHS, SMALL, CELL, MATMUL, GPT, RESNET, STREAMS, QUEUED, on_and_off(50)],
     ids=lambda work: work.name,
 )
 def test_each_kind_of_work_finishes_units_and_says_when(stage: Stage, work: Work) -> None:

@@ -48,6 +48,7 @@ say(kept.numel() >> 30)
 
 @pytest.mark.parametrize("allocator", ["", "expandable_segments:True", "backend:cudaMallocAsync"])
 def test_torch_is_refused_past_the_limit_and_trains_on(in_slice: RunInSlice, allocator: str) -> None:
+    """Catches a bug where an asynchronous allocation past the limit was an unknown error (CASES 15)."""
     said = in_slice(OVER_THE_LIMIT, PYTORCH_CUDA_ALLOC_CONF=allocator)
 
     assert said == [str(LIMIT_BYTES), "True", "True", "14"]

@@ -36,18 +36,17 @@ def symbols_in(header: str) -> set[str]:
     return symbols
 
 
-@pytest.fixture(scope="module")
-def declared() -> set[str]:
-    """Return every function that cuda.h declares, old versions and twins included."""
-    for name in ("nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12"):
-        try:
-            files = metadata.files(name) or []
-        except metadata.PackageNotFoundError:
-            continue
-        header = next((file for file in files if file.name == "cuda.h"), None)
-        if header is not None:
-            return symbols_in(Path(str(header.locate())).read_text())
-    raise AssertionError("cuda.h is missing: pip install nvidia-cuda-runtime (it is in the test extra)")
+# The oldest toolkit that is supported and the newest.
+PACKAGES = ["nvidia-cuda-runtime-cu12", "nvidia-cuda-runtime"]
+
+
+@pytest.fixture(scope="module", params=PACKAGES)
+def declared(request: pytest.FixtureRequest) -> set[str]:
+    """Return every function that a cuda.h declares, old versions and twins included."""
+    files = metadata.files(request.param) or []
+    header = next((file for file in files if file.name == "cuda.h"), None)
+    assert header is not None, f"cuda.h is missing: pip install {request.param} (it is in the test extra)"
+    return symbols_in(Path(str(header.locate())).read_text())
 
 
 def test_every_function_that_matters_is_handled_or_listed_with_a_reason(declared: set[str]) -> None:

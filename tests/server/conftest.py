@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -145,15 +146,15 @@ class Stream:
 
 
 class Relay:
-    """Stands before the agent's user socket and counts who asks; can stop passing on."""
+    """Stands before the agent's user socket and counts what is asked; can stop passing on."""
 
     def __init__(self, path: Path, agent_api: str) -> None:
         """Listen at `path`, pass on to `agent_api`."""
         self.path = path
         self.is_stalled = False
         self._count = 0
+        self._open: list[socket.socket] = []
         self._api = agent_api
-        self._held: list[socket.socket] = []
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(path))
         self._listener.listen(64)
@@ -162,7 +163,7 @@ class Relay:
 
     @property
     def asked(self) -> int:
-        """How many requests came so far."""
+        """How many requests came so far, on whatever connection."""
         return self._count
 
     def _serve(self) -> None:
@@ -171,30 +172,43 @@ class Relay:
                 asking, _ = self._listener.accept()
             except OSError:
                 return
-            self._count += 1
-            if self.is_stalled:
-                self._held.append(asking)
-                continue
-            with asking, socket.socket(socket.AF_UNIX) as agent:
-                agent.connect(self._api)
-                there = threading.Thread(target=_pump, args=(asking, agent), daemon=True)
-                there.start()
-                _pump(agent, asking)
-                there.join(5)
+            self._open.append(asking)
+            threading.Thread(target=self._pass_on, args=(asking,), daemon=True).start()
+
+    def _pass_on(self, asking: socket.socket) -> None:
+        with asking, socket.socket(socket.AF_UNIX) as agent:
+            agent.connect(self._api)
+            answers = threading.Thread(target=_pump, args=(agent, asking), daemon=True)
+            answers.start()
+            _pump(asking, agent, self._noted)
+            answers.join(5)
+
+    def hang_up(self) -> None:
+        """End every connection there is, as an agent does that is restarted."""
+        while self._open:
+            with contextlib.suppress(OSError):
+                self._open.pop().shutdown(socket.SHUT_RDWR)
+
+    def _noted(self, block: bytes) -> None:
+        """Count the requests in a piece of what is asked; hold it back while the relay is stalled."""
+        self._count += block.count(b" HTTP/1.1\r\n")
+        while self.is_stalled:
+            time.sleep(0.05)
 
     def close(self) -> None:
         """Stop listening; who asks now finds nobody."""
+        self.is_stalled = False
+        self.hang_up()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join(5)
         self.path.unlink()
-        for asking in self._held:
-            asking.close()
 
 
-def _pump(source: socket.socket, target: socket.socket) -> None:
+def _pump(source: socket.socket, target: socket.socket, note: Callable[[bytes], None] = lambda block: None) -> None:
     try:
         while block := source.recv(65536):
+            note(block)
             target.sendall(block)
         target.shutdown(socket.SHUT_WR)
     except OSError:

@@ -123,6 +123,20 @@ def test_who_joins_a_stream_that_runs_sees_at_once_what_the_others_see(server: S
     assert {joined, asked} <= set(seen), "a reading was made for one of them alone"
 
 
+def test_a_connection_that_the_agent_closes_is_opened_anew(
+    server: Server, relay: Relay, open_stream: OpenStream
+) -> None:
+    stream = open_stream(server)
+    stream.next()
+
+    states = []
+    for _ in range(3):
+        relay.hang_up()
+        states.append(stream.next()["state"])
+
+    assert states == ["ok"] * 3
+
+
 def test_what_does_not_change_is_told_once(server_without_slice: Server, open_stream: OpenStream) -> None:
     stream = open_stream(server_without_slice, wait_seconds=3)
     assert stream.next()["state"] == "no-slice"

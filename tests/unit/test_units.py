@@ -73,6 +73,7 @@ def test_a_size_is_read_as_it_is_written(text: object, value: int) -> None:
     ],
 )
 def test_what_is_no_size_is_refused(text: object) -> None:
+    """Catches bugs where "8GiB" was read as 8 bytes, "abc" as unlimited, "-1" as 16 EiB (CASES 5)."""
     with pytest.raises(BadValueError) as refusal:
         parse_bytes(text, "memory")
 
