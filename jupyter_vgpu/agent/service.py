@@ -89,6 +89,8 @@ class Agent:
             UnreadableStateError: The state file is not ours.
             NativeLibraryError: The native part is missing.
         """
+        # First of all: with a state that is not ours nothing is begun.
+        kept = store.load(state_path) if state_path else ()
         self.runtime = runtime
         self.started_at = time.time()
         self.is_isolated = os.geteuid() == 0
@@ -113,7 +115,7 @@ class Agent:
         self._saving = asyncio.Lock()
         self._heartbeat: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[Claim | None]] = set()
-        for stored in store.load(state_path) if state_path else ():
+        for stored in kept:
             self._adopt(stored)
         if state_path:
             self.book.drained |= store.load_drained(state_path)
