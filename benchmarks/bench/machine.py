@@ -48,14 +48,19 @@ def card() -> Card:
 
 def commit() -> str:
     """Return the commit of this checkout, "-dirty" added where the product differs; "unknown" without its history."""
-    git = ["git", "-C", str(ROOT)]
-    done = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
+    head = _git("rev-parse", "--short", "HEAD")
+    if not head:
         return "unknown"
-    changed = subprocess.run(
-        [*git, "status", "--porcelain", "--", *PRODUCT], capture_output=True, text=True, check=False
-    ).stdout
-    return done.stdout.strip() + ("-dirty" if changed.strip() else "")
+    return head + ("-dirty" if _git("status", "--porcelain", "--", *PRODUCT) else "")
+
+
+def _git(*arguments: str) -> str:
+    """Return what git says of this checkout; "" where there is no git, or no history."""
+    try:
+        done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
 def source() -> str:

@@ -14,21 +14,23 @@ import secrets
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from jupyter_vgpu import pages
 from jupyter_vgpu._version import __version__
 from jupyter_vgpu.agent import peers, store
-from jupyter_vgpu.agent.attach import Answer, AttachServer
+from jupyter_vgpu.agent.attach import Answer
 from jupyter_vgpu.agent.claims import ClaimBook, digest
 from jupyter_vgpu.agent.contenders import Contenders, Place
+from jupyter_vgpu.agent.door import Door
 from jupyter_vgpu.agent.events import EventLog
+from jupyter_vgpu.agent.holders import Holders, claimant_of
 from jupyter_vgpu.agent.origin import Claimant
 from jupyter_vgpu.agent.oversight import AuditRules, Oversight
-from jupyter_vgpu.agent.runtime import BACKLOG, RuntimeDir
-from jupyter_vgpu.agent.subslices import MOST_PARTS, SubsliceBody, part_of, remaining
+from jupyter_vgpu.agent.runtime import RuntimeDir
+from jupyter_vgpu.agent.subslices import MOST_PARTS, SubsliceBody, leave_the_rest, part_claim, part_of
 from jupyter_vgpu.agent.tenant import Tenant, Verification
 from jupyter_vgpu.agent.watch import DeathWatch, Looker
 from jupyter_vgpu.backends import BACKENDS, Enforcement, Node
@@ -48,12 +50,6 @@ from jupyter_vgpu.steering import Steering
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 0.25
-# After this long without a heartbeat a process looks for another agent before it takes any more (native/src/attach.c).
-STALE_SECONDS = 2.0
-# For a process put aside between its look at the heartbeat and what it then took; and for what is in the driver.
-_MARGIN_SECONDS = 0.5
-_IN_DRIVER_SECONDS = 0.2
-_FIRST_LOOK_SECONDS = 1.5
 
 
 @dataclass(frozen=True)
@@ -93,6 +89,8 @@ class Agent:
             UnreadableStateError: The state file is not ours.
             NativeLibraryError: The native part is missing.
         """
+        # First of all: with a state that is not ours nothing is begun.
+        kept = store.load(state_path) if state_path else ()
         self.runtime = runtime
         self.started_at = time.time()
         self.is_isolated = os.geteuid() == 0
@@ -102,7 +100,7 @@ class Agent:
         self.steering = Steering({device.uuid: number for number, device in enumerate(devices)}) if govern else None
         self._tenants: dict[str, Tenant] = {}
         self._lingering: dict[str, Tenant] = {}
-        self._holders: dict[str, store.Holder] = {}
+        self._holders = Holders()
         self._contenders = Contenders()
         self.events = EventLog()
         self.oversight = (
@@ -116,10 +114,8 @@ class Agent:
         self._state_path = state_path
         self._saving = asyncio.Lock()
         self._heartbeat: asyncio.Task[None] | None = None
-        self._opening: asyncio.Task[None] | None = None
-        self._attach_server: AttachServer | None = None
         self._background: set[asyncio.Task[Claim | None]] = set()
-        for stored in store.load(state_path) if state_path else ():
+        for stored in kept:
             self._adopt(stored)
         if state_path:
             self.book.drained |= store.load_drained(state_path)
@@ -143,8 +139,7 @@ class Agent:
                 log.warning("claim %s of %s: its device %s is gone", claim.claim_id, claim.tenant, grant.uuid)
         self.book.adopt(claim)
         self._tenants[claim.claim_id] = Tenant(claim, self._devices, self.steering)
-        if stored.holder is not None:
-            self._holders[claim.claim_id] = stored.holder
+        self._holders.restore(claim.claim_id, stored.holder)
         log.info("claim %s of %s: taken up again", claim.claim_id, claim.tenant)
 
     # Starting and stopping
@@ -158,40 +153,13 @@ class Agent:
         if self.oversight is not None:
             self.oversight.start(loop)
         self._heartbeat = loop.create_task(self._beat())
-        listener = self.runtime.bind("attach.sock", socket.SOCK_SEQPACKET, 0o666)
+        self._door = Door(self.runtime.bind("attach.sock", socket.SOCK_SEQPACKET, 0o666), self._decide)
         if self._tenants:
-            self._opening = loop.create_task(self._open_after_another(listener))
+            self._door.open_after_another(self.runtime.taken_at, self.oversight, lambda: self.tenants)
         else:
-            self._open(listener)
-        for claim_id, holder in list(self._holders.items()):
-            self._hold(claim_id, holder)
-
-    def _open(self, listener: socket.socket) -> None:
-        """Let tenants' processes attach."""
-        listener.listen(BACKLOG)
-        self._attach_server = AttachServer(asyncio.get_running_loop(), listener, self._decide)
-
-    async def _open_after_another(self, listener: socket.socket) -> None:
-        """Let tenants' processes attach once nothing is granted any more that this agent would not know of.
-
-        Processes of an earlier agent's time grant themselves memory by its pages until they miss its heartbeat; from
-        then on they come here first. So nobody is given a page of this agent's before they do, and before what they
-        have is known and counted. Who comes meanwhile tries again, or waits in the socket's queue.
-        """
-        try:
-            await asyncio.sleep(max(0.0, self.runtime.taken_at + STALE_SECONDS + _MARGIN_SECONDS - time.monotonic()))
-            listener.listen(BACKLOG)
-            since = time.monotonic() + _IN_DRIVER_SECONDS
-            tenants = list(self._tenants.values())
-            while self.oversight is not None and not all(self.oversight.has_seen(each, since) for each in tenants):
-                if time.monotonic() - since > _FIRST_LOOK_SECONDS:
-                    log.warning("NVML does not say what processes have; those of before are counted once they attach")
-                    break
-                await asyncio.sleep(0.02)
-        except asyncio.CancelledError:
-            listener.close()
-            raise
-        self._open(listener)
+            self._door.open()
+        for claim_id in self._holders.claims:
+            self._hold(claim_id)
 
     async def stop(self) -> None:
         """Stop serving. Claims that are kept on disk stay bound; the others are released."""
@@ -199,12 +167,7 @@ class Agent:
             self._heartbeat.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._heartbeat
-            if self._opening is not None:
-                self._opening.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await self._opening
-            if self._attach_server is not None:
-                self._attach_server.close()
+            await self._door.shut()
             if self.oversight is not None:
                 self.oversight.stop()
             self._looker.stop()
@@ -249,13 +212,7 @@ class Agent:
 
     def _claimants(self) -> tuple[Claimant, ...]:
         """Return by what each tenant's processes are known."""
-        claimants = []
-        for tenant in self.all_tenants():
-            claim = tenant.claim
-            holder = self._holders.get(claim.claim_id)
-            pids = frozenset(tenant.processes) | ({holder.pid} if holder else set())
-            claimants.append(Claimant(claim.claim_id, claim.uid, claim.secret_sha256, pids))
-        return tuple(claimants)
+        return tuple(claimant_of(tenant, self._holders.of(tenant.claim.claim_id)) for tenant in self.all_tenants())
 
     # Claims
 
@@ -290,21 +247,19 @@ class Agent:
             BadValueError: It is not allowed.
             NativeLibraryError: The library or pages cannot be had.
         """
-        claim_id = secrets.token_hex(8)
-        secret = secrets.token_hex(pages.SECRET_HEX_DIGITS // 2)
+        claim_id, secret = _new_names()
         claim, backend = self.book.admit(request, claim_id, secret, time.time(), self._lingering_grants())
         try:
             edits = backend.prepare(claim, secret, self.node)
             self._tenants[claim_id] = Tenant(claim, self._devices, self.steering)
-            if holder is not None and (ticks := peers.started_ticks(holder)) is not None:
-                self._holders[claim_id] = store.Holder(holder, ticks)
+            self._holders.note(claim_id, holder)
             await self._save()
         except BaseException:
             self._forget(claim_id)
             raise
         log.info("claim %s of %s: %s bound to %s", claim_id, claim.tenant, claim.profile_name, _where(claim))
         if holder is not None:
-            self._hold(claim_id, self._holders.get(claim_id))
+            self._hold(claim_id)
         return NewClaim(claim, secret, edits)
 
     async def divide(self, whole: Tenant, body: SubsliceBody, holder: int) -> NewClaim:
@@ -326,30 +281,21 @@ class Agent:
         taken = self._taken(parent.claim_id)
         used = [whole.memory_bytes(index) for index in range(len(parent.grants))]
         grants = part_of(parent, body, taken, used)
-        secret = secrets.token_hex(pages.SECRET_HEX_DIGITS // 2)
-        claim = replace(
-            parent,
-            claim_id=secrets.token_hex(8),
-            profile_name=body.name,
-            grants=grants,
-            created_at=time.time(),
-            secret_sha256=digest(secret),
-            part_of=parent.claim_id,
-        )
+        claim_id, secret = _new_names()
+        claim = part_claim(parent, body.name, grants, claim_id, digest(secret))
         self.book.adopt(claim)
         try:
             self._tenants[claim.claim_id] = Tenant(claim, self._devices, self.steering)
             self._share_out(parent.claim_id)
             # Only now is nothing more given out there: what was, between the look and the new limit, is seen here.
             part_of(parent, body, taken, [whole.memory_bytes(index) for index in range(len(grants))])
-            if (ticks := peers.started_ticks(holder)) is not None:
-                self._holders[claim.claim_id] = store.Holder(holder, ticks)
+            self._holders.note(claim.claim_id, holder)
             await self._save()
         except BaseException:
             self._forget(claim.claim_id)
             raise
         log.info("claim %s of %s: %s is a part of %s", claim.claim_id, claim.tenant, body.name, parent.claim_id)
-        self._hold(claim.claim_id, self._holders.get(claim.claim_id))
+        self._hold(claim.claim_id)
         return NewClaim(claim, secret, Edits({"JUPYTER_VGPU_SECRET": secret}, [], [], [], []))
 
     def parts(self, claim_id: str) -> list[Tenant]:
@@ -364,10 +310,7 @@ class Agent:
         tenant = self._tenants.get(claim_id)
         if tenant is None:
             return
-        taken = self._taken(claim_id)
-        for index, grant in enumerate(tenant.claim.grants):
-            left = remaining(grant, taken)
-            tenant.pages.set_device(index, left.uuid, left.memory_bytes, left.share_ppm, left.ceiling_ppm)
+        leave_the_rest(tenant, self._taken(claim_id))
 
     async def release(self, claim_id: str) -> Claim | None:
         """Return the claim as released, `None` when there was none; its processes get no more memory."""
@@ -382,7 +325,7 @@ class Agent:
             self._forget(part.claim_id)
         released = self.book.release(claim_id)
         tenant = self._tenants.pop(claim_id, None)
-        self._holders.pop(claim_id, None)
+        self._holders.forget(claim_id)
         if released is not None:
             BACKENDS[released.backend].release(released)
         if tenant is not None:
@@ -400,7 +343,7 @@ class Agent:
         tenant.close()
         self.events.forget(tenant.claim.claim_id)
 
-    def _hold(self, claim_id: str, holder: store.Holder | None) -> None:
+    def _hold(self, claim_id: str) -> None:
         """Release the claim when its holder dies, or now when it is dead."""
 
         def died() -> None:
@@ -409,26 +352,14 @@ class Agent:
             self._background.add(task)  # the loop itself holds tasks weakly
             task.add_done_callback(self._background.discard)
 
-        try:
-            if holder is None:
-                raise ProcessLookupError
-            pidfd = os.pidfd_open(holder.pid)
-        except OSError:
-            died()
-            return
-        # Read after the pidfd is open: the id cannot have gone to another process in between.
-        if peers.started_ticks(holder.pid) != holder.started_ticks:
-            os.close(pidfd)
-            died()
-            return
-        self._deaths.watch(pidfd, died)
+        self._holders.watch(claim_id, self._deaths, died)
 
     async def _save(self) -> None:
         """Write all claims to disk, outside the loop's thread."""
         if self._state_path is None:
             return
         async with self._saving:
-            stored = [store.StoredClaim(claim, self._holders.get(claim.claim_id)) for claim in self.book.claims]
+            stored = [store.StoredClaim(claim, self._holders.of(claim.claim_id)) for claim in self.book.claims]
             await asyncio.to_thread(store.save, self._state_path, stored, frozenset(self.book.drained))
 
     # A tenant's processes
@@ -507,6 +438,11 @@ class Agent:
             if tenant.verification is None or tenant.verification.enforcement != enforcement:
                 log.info("claim %s of %s: %s", claim.claim_id, claim.tenant, enforcement.note)
             tenant.verification = Verification(enforcement, at)
+
+
+def _new_names() -> tuple[str, str]:
+    """Return a claim's id and its secret."""
+    return secrets.token_hex(8), secrets.token_hex(pages.SECRET_HEX_DIGITS // 2)
 
 
 def _where(claim: Claim) -> str:

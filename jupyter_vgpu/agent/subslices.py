@@ -6,6 +6,7 @@ A part is a claim whose `part_of` names the slice's. Hubs are not told of parts:
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -13,6 +14,7 @@ from typing import Any, cast
 from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
 from jupyter_vgpu.agent.bodies import Body, parse_body
+from jupyter_vgpu.agent.tenant import Tenant
 from jupyter_vgpu.client import SubsliceInfo, UsageInfo
 from jupyter_vgpu.config import check_name
 from jupyter_vgpu.errors import BadValueError, NoCapacityError
@@ -85,6 +87,26 @@ def part_of(whole: Claim, body: SubsliceBody, taken: Sequence[Grant], used: Sequ
             )
         grants.append(Grant(grant.uuid, memory, share_ppm, grant.ceiling_ppm))
     return tuple(grants)
+
+
+def part_claim(whole: Claim, name: str, grants: tuple[Grant, ...], claim_id: str, secret_sha256: str) -> Claim:
+    """Return the claim of a new part of a slice."""
+    return replace(
+        whole,
+        claim_id=claim_id,
+        profile_name=name,
+        grants=grants,
+        created_at=time.time(),
+        secret_sha256=secret_sha256,
+        part_of=whole.claim_id,
+    )
+
+
+def leave_the_rest(tenant: Tenant, taken: Sequence[Grant]) -> None:
+    """Give the processes of a slice what its parts, which have `taken`, leave."""
+    for index, grant in enumerate(tenant.claim.grants):
+        left = remaining(grant, taken)
+        tenant.pages.set_device(index, left.uuid, left.memory_bytes, left.share_ppm, left.ceiling_ppm)
 
 
 def remaining(grant: Grant, parts: Iterable[Grant]) -> Grant:

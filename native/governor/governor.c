@@ -23,7 +23,7 @@
 
 #define LOOK_NS (MS / 2)
 #define HANDOVER_LOOK_NS (MS / 10)
-#define IDLE_LOOK_NS (5 * MS)
+#define IDLE_LOOK_NS (20 * MS)
 
 void jvgpu_governor_start(jvgpu_governor_t *governor)
 {

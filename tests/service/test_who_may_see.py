@@ -1,4 +1,4 @@
-"""Nobody whom the hub does not let in gets past a handler; A sees nothing of B. With a real hub, proxy and tokens."""
+"""CASES 47: nobody whom the hub does not let in gets past a handler, and A sees nothing of B; real hub, proxy, tokens."""
 
 from __future__ import annotations
 
