@@ -58,8 +58,8 @@ class AgentKilled(Experiment):
         with stage.crew(NATIVE, self.tenants[:1]) as native, stage.crew(OURS, self.tenants) as crew:
             native.wait_ready()
             crew.wait_ready()
-            solo_ns = native.solo_ns(0)
             crew.run(LEARN_SECONDS)
+            solo_ns = native.solo_ns(0)
             begun = crew.begin(seconds)
             for number in range(kills):
                 when = begun + ROUND_SECONDS * number + chance.uniform(0.5, 1.0)

@@ -8,7 +8,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -130,9 +130,8 @@ class Sharing(Experiment):
         """Return about how long it takes."""
         trains = any(stage.resolved(tenant.work).script for tenant in self.tenants)
         native = self.seconds if self.native_seconds is None else self.native_seconds
-        runs = (
-            self.repeats * (self.seconds * len(self.variants) + native) + len(peers) * len(self.variants) * self.seconds
-        )
+        runs = self.repeats * (self.seconds * len(self.variants) + native)
+        runs += len(peers) * len(self.variants) * min(self.seconds, MOST_PEER_SECONDS)
         runs += LEARN_SECONDS * (len(self.variants) + 1) * (1 + len(peers)) + ALONE_SECONDS * self.measures_alone
         starts = (TORCH_START_SECONDS if trains else START_SECONDS) * (1 + len(peers) * len(self.variants))
         return starts + runs * stage.scale
@@ -145,15 +144,21 @@ class Sharing(Experiment):
             ours = {name: stack.enter_context(stage.crew(OURS, tenants)) for name, tenants in self.variants.items()}
             for crew in (native, *ours.values()):
                 crew.wait_ready()
-            as_run = partial(self._run, stage, *self._truth(stage, native))
-            for crew in (native, *ours.values()):
+            # The first run brings the clocks up, and lets the meter learn.
+            for crew in (*ours.values(), native):
                 crew.run(LEARN_SECONDS * stage.scale)
+            solo, alone = self._solo(native), self._alone(stage, native)
+            as_run = partial(self._run, stage, solo, alone)
             for _ in range(self.repeats):
                 for name, crew in ours.items():
                     measured.setdefault((name, OURS), []).append(as_run(crew, self.seconds))
                 run = as_run(native, self.seconds if self.native_seconds is None else self.native_seconds)
                 for name in self.variants:
                     measured.setdefault((name, NATIVE), []).append(run)
+            # Whatever disturbs a measurement alone only makes it longer.
+            solo = [min(pair) for pair in zip(solo, self._solo(native), strict=True)]
+            as_run = partial(self._run, stage, solo, alone)
+        measured = {arm: [replace(run, solo_ns=solo) for run in runs] for arm, runs in measured.items()}
         for peer in peers:
             for name, tenants in self.variants.items():
                 try:
@@ -169,20 +174,23 @@ class Sharing(Experiment):
             for line in self.lines
         ]
 
-    def _truth(self, stage: Stage, native: Crew) -> tuple[list[float], list[float]]:
-        """Return GPU time of a unit and rate alone, of each tenant; tenants of the same work have the same."""
+    def _solo(self, native: Crew) -> list[float]:
+        """Return the GPU time of a unit of each tenant, ns, measured now; it is the same for the same work."""
         solo: dict[str, float] = {}
-        alone: dict[str, float] = {}
         for number, tenant in enumerate(self.tenants):
-            name = tenant.work.name
-            if name not in solo:
-                solo[name] = native.solo_ns(number)
-                if self.measures_alone:
-                    seconds = ALONE_SECONDS * stage.scale
-                    (answer,) = native.run(seconds, only=[number])
-                    alone[name] = answer.progress.rate(0, seconds)
-        names = [tenant.work.name for tenant in self.tenants]
-        return [solo[name] for name in names], [alone[name] for name in names] if alone else []
+            if tenant.work.name not in solo:
+                solo[tenant.work.name] = native.solo_ns(number)
+        return [solo[tenant.work.name] for tenant in self.tenants]
+
+    def _alone(self, stage: Stage, native: Crew) -> list[float]:
+        """Return units per second of each tenant alone, measured now; nothing where that is not looked at."""
+        alone: dict[str, float] = {}
+        seconds = ALONE_SECONDS * stage.scale
+        for number, tenant in enumerate(self.tenants if self.measures_alone else ()):
+            if tenant.work.name not in alone:
+                (answer,) = native.run(seconds, only=[number])
+                alone[tenant.work.name] = answer.progress.rate(0, seconds)
+        return [alone[tenant.work.name] for tenant in self.tenants] if alone else []
 
     def _run(self, stage: Stage, solo: Sequence[float], alone: Sequence[float], crew: Crew, seconds: float) -> Run:
         seconds *= stage.scale

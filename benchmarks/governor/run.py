@@ -8,6 +8,7 @@ is done for this source is not run again, so that a run cut short goes on where 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import signal
 import subprocess
@@ -33,10 +34,18 @@ from governor.rows import HEADING, Table, line, tally  # noqa: E402
 from governor.stage import Stage, native_environment  # noqa: E402
 from governor.summary import newest  # noqa: E402
 from governor.table import GROUPS, experiments  # noqa: E402
+from jupyter_vgpu.errors import BadValueError  # noqa: E402
 from jupyter_vgpu.native import INTERCEPT_LIBRARY, present  # noqa: E402
-from jupyter_vgpu.sim import create_boards  # noqa: E402
+from jupyter_vgpu.sim import create_boards, parse_boards  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results"
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression ({error})") from None
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -45,7 +54,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     what = parser.add_argument_group("what")
     what.add_argument("--only", choices=GROUPS, action="append", help="one group of experiments; may be repeated")
     what.add_argument(
-        "--match", type=re.compile, metavar="REGEX", help="experiments in whose name it is found (`--list` names them)"
+        "--match", type=_pattern, metavar="REGEX", help="experiments in whose name it is found (`--list` names them)"
     )
     what.add_argument("--again", action="store_true", help="also those that are done for this source")
     what.add_argument("--list", action="store_true", help="list the experiments, and run none")
@@ -92,6 +101,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         parser.error(f"--scale: {options.scale} is not above 0 and at most 10")
     if options.peer_env and not options.peer_preload:
         parser.error("--peer-env: is for the library of --peer-preload, and none is named")
+    if not wanted(options):
+        parser.error("--only and --match leave no experiment: `--list` names them")
+    if options.simulate:
+        try:
+            parse_boards(options.simulate)
+        except BadValueError as error:
+            parser.error(f"--simulate: {options.simulate!r} is not known; {error.allowed}")
     return options
 
 
@@ -214,7 +230,7 @@ def main(arguments: Sequence[str]) -> int:
         state = create_boards(folder / "boards", options.simulate) if options.simulate else None
         device = Card(f"simulated {options.simulate}", "simulated", 1) if options.simulate else _card_here()
         path = options.out or RESULTS / f"governor-{date}-{device.file_name}.json"
-        head = {"date": date, "card": device.name, "driver": device.driver}
+        head = {"date": date, "card": device.name, "driver": device.driver, "processors": os.cpu_count()}
         table = Table(path, head, _earlier(options, device))
         environment = native_environment(state)
         try:

@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.agent import NodeAgent
 from bench.machine import Card
-from bench.processes import Worker
+from bench.processes import Worker, WorkerError
 
 from governor.progress import Progress
 from governor.work import BURN, HERE, Tenant, Work
@@ -161,7 +161,12 @@ class Stage:
             crew.wait_ready()
             worker = crew.workers[0][0]
             worker.tell("calibrate")
-            return float(worker.hear(ANSWER_SECONDS))
+            found = float(worker.hear(ANSWER_SECONDS))
+        if not found > 0:
+            raise WorkerError(
+                f"calibration: an iteration cannot take {found} ns, so launches would have no known length"
+            )
+        return found
 
     @contextmanager
     def crew(

@@ -7,7 +7,7 @@ are those of `jupyter_vgpu.placement` (which devices of a node), `jupyter_vgpu.h
 `jupyter_vgpu.hub.keeping` (what is kept for who has waited too long). Nodes whose devices are equally full are alike,
 so only one of each kind is asked, the fullest kind first. Printed are decisions per second at growing sizes, with a
 line that is short, and with one that is longer than the lab is large; the exit status is 1 if a device was promised
-twice, or a decision at the largest size takes more than four times what it takes at the smallest.
+twice.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ TOTAL_BYTES = 80 * GIB
 DAY_SECONDS = 8 * 3600.0
 MEAN_STAY_SECONDS = 7200.0
 PATIENCE_SECONDS = 1800.0
-MOST_GROWTH = 4.0
 
 _State = tuple[int, ...]
 
@@ -269,7 +268,7 @@ def main() -> int:
         sizes = [(max(1, wanted.users // part), max(1, wanted.nodes // part // scarce)) for part in (100, 10, 1)]
         outcomes = [SimulatedDay(users, nodes).live() for users, nodes in sizes]
         growth = outcomes[-1].decision_us / outcomes[0].decision_us
-        is_good &= growth <= MOST_GROWTH and not any(outcome.over_committed for outcome in outcomes)
+        is_good &= not any(outcome.over_committed for outcome in outcomes)
         said += [describe(outcome) for outcome in outcomes]
         said.append(f"  a decision takes {growth:.1f} times as long with 100 times the users")
         kept += [asdict(outcome) | {"decision_us": round(outcome.decision_us, 1)} for outcome in outcomes]

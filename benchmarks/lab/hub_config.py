@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 
 from jupyterhub.spawner import SimpleLocalProcessSpawner
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
 
 from jupyter_vgpu.hub import setup
 
@@ -13,6 +15,14 @@ c = get_config()  # noqa: F821
 folder = Path(os.environ["HUB_TEST_FOLDER"])
 port, hub_port, proxy_port = os.environ["HUB_TEST_PORTS"].split(",")
 users = int(os.environ["LAB_USERS"])
+
+
+@event.listens_for(Engine, "connect")
+def commit_without_waiting_for_the_disk(connection, record):
+    """Spare JupyterHub's own database, which it writes to ten times per start, what a larger one would not ask."""
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+
 
 c.JupyterHub.bind_url = f"http://127.0.0.1:{port}"
 c.JupyterHub.hub_bind_url = f"http://127.0.0.1:{hub_port}"

@@ -14,6 +14,8 @@ from ways import Give, Take, Ways
 CONTEXTS = Ways()
 FAMILY = "contexts"
 
+INVALID_IMAGE = 200
+
 # A launch makes the driver load a module that it has only taken note of.
 TOUCH = b"touch\0"
 
@@ -22,7 +24,7 @@ def _create(driver: Driver, symbol: str) -> int:
     """Return a new context; the primary one stays current."""
     parameters = {"cuCtxCreate_v3": (0, 0), "cuCtxCreate_v4": (0,)}.get(symbol, ())
     context = driver.out(symbol, *parameters, 0, 0)
-    driver.call("cuCtxPopCurrent_v2", 0)
+    driver.out("cuCtxPopCurrent_v2")
     return context
 
 
@@ -86,7 +88,7 @@ def _in_another(allocate: Callable[[Driver, int], object]) -> Take:
         except Exception:
             driver.call("cuCtxDestroy_v2", ctypes.c_void_p(context))
             raise
-        driver.call("cuCtxPopCurrent_v2", 0)
+        driver.out("cuCtxPopCurrent_v2")
         return context
 
     return take
@@ -222,4 +224,5 @@ for _symbol in (
         _unload(_gone),
         kind="overhead",
         size_bytes=128 * MIB,
+        declines=(INVALID_IMAGE,) if _symbol == "cuModuleLoadFatBinary" else (),
     )(_load(_symbol))

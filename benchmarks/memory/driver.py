@@ -88,9 +88,9 @@ def _as_c(argument: Any) -> Any:
 # --- structures ----------------------------------------------------------------------------------------
 
 
-def allocation_properties(shareable: bool = False) -> bytes:
-    """Return a CUmemAllocationProp for memory of the first device."""
-    return struct.pack("=iiii16x", 1, POSIX_FD if shareable else 0, DEVICE, 0)
+def allocation_properties(shareable: bool = False, for_tiles: bool = False) -> bytes:
+    """Return a CUmemAllocationProp for memory of the first device; sparse arrays take memory that is `for_tiles`."""
+    return struct.pack("=iiii8xBBH4x", 1, POSIX_FD if shareable else 0, DEVICE, 0, 0, 0, int(for_tiles))
 
 
 def pool_properties(shareable: bool = False) -> bytes:

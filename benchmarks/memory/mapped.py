@@ -22,9 +22,9 @@ MAPPED = Ways()
 VMM = "virtual memory management"
 
 
-def create(driver: Driver, size: int, shareable: bool = False) -> int:
+def create(driver: Driver, size: int, shareable: bool = False, for_tiles: bool = False) -> int:
     """Return a handle of physical memory."""
-    return driver.out("cuMemCreate", size, allocation_properties(shareable), 0)
+    return driver.out("cuMemCreate", size, allocation_properties(shareable, for_tiles), 0)
 
 
 def map_in(driver: Driver, handle: int, size: int) -> int:
@@ -129,7 +129,7 @@ def _mapped_into(driver: Driver, array: int, is_mipmap: bool, size: int, symbol:
         requirements = ctypes.create_string_buffer(32)
         driver.call("cuArrayGetMemoryRequirements", requirements, ctypes.c_void_p(array), 0)
         needs = struct.unpack_from("=Q", requirements)[0]
-    handle = create(driver, (needs + 2 * MIB - 1) // (2 * MIB) * 2 * MIB)
+    handle = create(driver, (needs + 2 * MIB - 1) // (2 * MIB) * 2 * MIB, for_tiles=flags == SPARSE)
     try:
         driver.call(symbol, tile(array, is_mipmap, size >> 16, handle), 1, 0)
         driver.wait()

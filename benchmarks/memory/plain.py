@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from driver import DEVICE, MIB, Driver, pool_properties
+from driver import DEVICE, MIB, OUT_OF_MEMORY, Driver, pool_properties
 from ways import Give, Take, Ways
 
 PLAIN = Ways()
@@ -26,7 +26,7 @@ def _free_v1(driver: Driver, taken: int) -> None:
     driver.call("cuMemFree", taken)
 
 
-@PLAIN.add(FAMILY, "cuMemAlloc of CUDA 2", "cuMemAlloc cuMemFree", _free_v1, may_give_none=True)
+@PLAIN.add(FAMILY, "cuMemAlloc of CUDA 2", "cuMemAlloc cuMemFree", _free_v1, declines=(OUT_OF_MEMORY,))
 def _plain_v1(driver: Driver, size: int) -> int:
     return driver.out("cuMemAlloc", size)
 
@@ -37,7 +37,7 @@ def _pitched(driver: Driver, size: int) -> int:
     return driver.out("cuMemAllocPitch_v2", ctypes.byref(pitch), 1 << 20, size >> 20, 16)
 
 
-@PLAIN.add(FAMILY, "cuMemAllocPitch of CUDA 2", "cuMemAllocPitch cuMemFree", _free_v1, may_give_none=True)
+@PLAIN.add(FAMILY, "cuMemAllocPitch of CUDA 2", "cuMemAllocPitch cuMemFree", _free_v1, declines=(OUT_OF_MEMORY,))
 def _pitched_v1(driver: Driver, size: int) -> int:
     pitch = ctypes.c_uint64()
     return driver.out("cuMemAllocPitch", ctypes.byref(pitch), 1 << 20, size >> 20, 16)
@@ -138,7 +138,11 @@ def _destroy_pool(driver: Driver, taken: tuple[int, int]) -> None:
 def _from_pool(symbol: str) -> Take:
     def take(driver: Driver, size: int) -> tuple[int, int]:
         pool = driver.out("cuMemPoolCreate", pool_properties())
-        return driver.out(symbol, size, pool, 0), pool
+        try:
+            return driver.out(symbol, size, pool, 0), pool
+        except Exception:
+            driver.call("cuMemPoolDestroy", pool)
+            raise
 
     return take
 
@@ -179,6 +183,19 @@ def _kept(driver: Driver, size: int) -> int:
     driver.call("cuMemFreeAsync", address, 0)
     driver.wait()
     return pool
+
+
+@PLAIN.add(
+    "stream-ordered",
+    "of a pool that is destroyed meanwhile",
+    "cuMemPoolCreate cuMemAllocFromPoolAsync cuMemPoolDestroy cuMemFreeAsync",
+    _back_to_pool("cuMemFreeAsync"),
+)
+def _orphaned(driver: Driver, size: int) -> int:
+    address, pool = _from_pool("cuMemAllocFromPoolAsync")(driver, size)
+    driver.wait()
+    driver.call("cuMemPoolDestroy", pool)
+    return int(address)
 
 
 @PLAIN.add("stream-ordered", "many small pieces", "cuMemAllocAsync cuMemFreeAsync", lambda d, t: _free_many(d, t))

@@ -33,11 +33,11 @@ static call_t find(const char *name)
 }
 
 // Found once, by whoever comes first; all find the same.
-#define CALL(name, ...)                   \
-  ({                                      \
-    static call_t call_;                  \
-    call_ = call_ ? call_ : find(#name);  \
-    call_(__VA_ARGS__);                   \
+#define CALL(name, ...)                  \
+  ({                                     \
+    static call_t call_;                 \
+    call_ = call_ ? call_ : find(#name); \
+    call_(__VA_ARGS__);                  \
   })
 
 // returns: whether it was success; out of memory is not, anything else ends the program.
@@ -79,8 +79,8 @@ static const int allocation[8] = {1, 0, 1, 0};
 static const int pool_of_device[22] = {1, 0, 1, 0};
 
 typedef struct shape_s {
-  size_t width, height, depth;
-  int    format;
+  size_t       width, height, depth;
+  int          format;
   unsigned int channels, flags;
 } shape_t;
 

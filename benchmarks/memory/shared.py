@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver import POSIX_FD, Driver, pool_properties
+from driver import POSIX_FD, Driver, NotInDriverError, pool_properties
 from mapped import create, map_in, release
 from plain import free
 from ways import Take, Ways
@@ -60,8 +60,19 @@ def _start_other(how: str, words: bytes, descriptors: tuple[int, ...]) -> tuple[
     if answer != "open":
         ours.close()
         other.wait()
-        raise RuntimeError(f"{how}: the other process says: {answer or 'nothing'}")
+        # That memory of cuMemCreate can be opened as external memory is said nowhere.
+        kind = NotInDriverError if how == "external" else RuntimeError
+        raise kind(f"{how}: the other process says: {answer or 'nothing'}")
     return other, ours
+
+
+def _both(undo: Callable[[], None], how: str, words: bytes, descriptors: tuple[int, ...]) -> Both:
+    """Return the memory with the other process that has opened it; on failure the maker's part is given back."""
+    try:
+        return Both(undo, *_start_other(how, words, descriptors))
+    except Exception:
+        undo()
+        raise
 
 
 def _give(driver: Driver, taken: Both) -> None:
@@ -82,7 +93,7 @@ def _by_ipc(how: str) -> Take:
         address = driver.out("cuMemAlloc_v2", size)
         handle = Handle64()
         driver.call("cuIpcGetMemHandle", ctypes.byref(handle), address)
-        return Both(lambda: free(driver, address), *_start_other(how, bytes(handle), ()))
+        return _both(lambda: free(driver, address), how, bytes(handle), ())
 
     return take
 
@@ -97,7 +108,7 @@ def _by_descriptor(how: str) -> Take:
     def take(driver: Driver, size: int) -> Both:
         handle = create(driver, size, shareable=True)
         descriptor = _export("cuMemExportToShareableHandle", driver, handle)
-        return Both(lambda: release(driver, handle), *_start_other(how, struct.pack("=Q", size), (descriptor,)))
+        return _both(lambda: release(driver, handle), how, struct.pack("=Q", size), (descriptor,))
 
     return take
 
@@ -142,7 +153,7 @@ def _pool(driver: Driver, size: int) -> Both:
         driver.wait()
         driver.call("cuMemPoolDestroy", pool)
 
-    return Both(undo, *_start_other("pool", data.raw, (descriptor,)))
+    return _both(undo, "pool", data.raw, (descriptor,))
 
 
 # --- the other process ----------------------------------------------------------------------------------------

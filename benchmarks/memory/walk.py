@@ -40,6 +40,8 @@ MOST_MORE_BYTES = 34 * MIB
 # A context of its own is at least this; the smallest that was seen had 100 MiB.
 CONTEXT_LEAST_BYTES = 16 * MIB
 BLOCK_BYTES = 2 * MIB
+# What a driver may keep for the next of its kind.
+KEPT_BYTES = 32 * MIB
 
 
 @dataclass
@@ -118,8 +120,8 @@ class Walker:
         except NotInDriverError as error:
             return _not_gone(outcome, f"not in this driver: {error}")
         except DriverError as error:
-            if way.may_give_none and error.code == OUT_OF_MEMORY:
-                return _not_gone(outcome, "this driver gives none of it")
+            if error.code in way.declines:
+                return _not_gone(outcome, f"this driver declines: {error}")
             outcome.note = f"{outcome.note} {error}".strip()
         except RuntimeError as error:
             outcome.note = f"{outcome.note} {error}".strip()
@@ -167,7 +169,7 @@ class Walker:
         outcome.counted = until(lambda: self.slice.overhead_bytes() >= before + size)
         outcome.charged_bytes = self.slice.overhead_bytes() - before
         way.give(self.driver, taken)
-        outcome.freed = until(lambda: self.slice.overhead_bytes() <= before + BLOCK_BYTES)
+        outcome.freed = until(lambda: self.slice.overhead_bytes() <= before + KEPT_BYTES)
         if not outcome.freed:
             outcome.note += f"{self.slice.overhead_bytes() - before} bytes are still charged; "
         with self._filled(size // 2):
@@ -179,7 +181,7 @@ class Walker:
             except DriverError as error:
                 outcome.limited = error.code == OUT_OF_MEMORY
             way.give(self.driver, taken)
-        until(lambda: self.slice.overhead_bytes() <= before + BLOCK_BYTES)
+        until(lambda: self.slice.overhead_bytes() <= before + KEPT_BYTES)
 
     # --- all but a little is taken --------------------------------------------------------------------------
 

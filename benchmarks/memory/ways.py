@@ -33,7 +33,8 @@ class Way:
             `another's`: the memory is its exporter's, a process of the same slice. `none`: takes no device memory.
         size_bytes: How much is taken; `None` = the way has a size of its own (a context).
         simulated_only: Not gone on a real GPU.
-        may_give_none: Of a time of 32-bit addresses: a driver may answer "out of memory" whatever there is.
+        declines: Answers by which a driver that has the function says that it does not do this: of 32-bit addresses,
+            whatever there is (2), of an image in this form (200).
     """
 
     family: str
@@ -44,7 +45,7 @@ class Way:
     kind: Kind = "charged"
     size_bytes: int | None = 64 << 20
     simulated_only: bool = False
-    may_give_none: bool = False
+    declines: tuple[int, ...] = ()
 
 
 @dataclass
@@ -65,13 +66,13 @@ class Ways:
         kind: Kind = "charged",
         size_bytes: int | None = 64 << 20,
         simulated_only: bool = False,
-        may_give_none: bool = False,
+        declines: tuple[int, ...] = (),
     ) -> Callable[[Take], Take]:
         """Return a decorator that adds a way; `functions` are separated by spaces."""
 
         def with_take(take: Take) -> Take:
             names = tuple(functions.split())
-            self.all.append(Way(family, name, names, take, give, kind, size_bytes, simulated_only, may_give_none))
+            self.all.append(Way(family, name, names, take, give, kind, size_bytes, simulated_only, declines))
             return take
 
         return with_take

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from jupyter_vgpu.agent.hub_api import serve_hubs
 from jupyter_vgpu.agent.node import find_devices, refuse_inside_slice, simulated_board
-from jupyter_vgpu.agent.oversight import AuditRules, OnBypass
+from jupyter_vgpu.agent.oversight import AuditRules, OnBypass, OnExcess
 from jupyter_vgpu.agent.runtime import RuntimeDir
 from jupyter_vgpu.agent.service import Agent
 from jupyter_vgpu.agent.user_api import serve_users
@@ -38,6 +38,7 @@ class ServeOptions:
         simulate: Board to simulate, as `"2xa100-80"`; `None` = the NVIDIA driver's devices.
         hub_user: Host user that the hub runs as; `None` = the agent's own.
         on_bypass: What happens to a process of a slice that uses the device without the library.
+        on_excess: What happens when a slice has had more memory than it may for two seconds.
         govern: Whether GPU time is governed; otherwise the driver's own time-slicing is all there is.
     """
 
@@ -46,6 +47,7 @@ class ServeOptions:
     simulate: str | None = None
     hub_user: str | None = None
     on_bypass: OnBypass = "report"
+    on_excess: OnExcess = "report"
     govern: bool = True
 
     @property
@@ -101,7 +103,7 @@ def serve(options: ServeOptions) -> None:
         state_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         simulated = stack.enter_context(simulated_board(options.simulate, runtime.path / "board.sim"))
         found = find_devices(simulated)
-        rules = AuditRules(on_bypass=options.on_bypass)
+        rules = AuditRules(on_bypass=options.on_bypass, on_excess=options.on_excess)
         agent = Agent(found.devices, runtime, state_path, found.simulated_state, found.nvml, rules, options.govern)
         asyncio.run(_serve(agent, hub_uid))
 

@@ -33,3 +33,14 @@ def end_process(facts: Facts, uid: int) -> str:
     finally:
         os.close(pidfd)
     return ""
+
+
+def end_attached(pidfd: int, pid: int) -> str:
+    """Kill an attached process; return why it was not, `""` when it was. Never the agent, nor one it descends from."""
+    if pid == os.getpid() or pid in ancestors_of(os.getpid()):
+        return "the agent depends on it"
+    try:
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    except OSError as error:
+        return error.strerror or "it is gone"
+    return ""

@@ -12,8 +12,9 @@ from typing import Literal, get_args
 log = logging.getLogger(__name__)
 
 # bypass: a process of a slice uses the device without the library. stranger: one of no slice does. usage: a usage page
-# contradicts NVML. meter: metered GPU time does. kill: a process was ended by policy.
-Kind = Literal["bypass", "stranger", "usage", "meter", "kill"]
+# contradicts NVML. meter: metered GPU time does. excess: a slice has more memory than it may. kill: a process was ended
+# by policy.
+Kind = Literal["bypass", "stranger", "usage", "meter", "excess", "kill"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 QUIET_SECONDS = 60.0

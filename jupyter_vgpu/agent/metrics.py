@@ -46,6 +46,11 @@ class _AgentCollector(Collector):
         of_claim = ["claim", "tenant", "hub", "uuid"]
         limit = GaugeMetricFamily("jupyter_vgpu_claim_memory_limit_bytes", "Memory limit.", labels=of_claim)
         used = GaugeMetricFamily("jupyter_vgpu_claim_memory_used_bytes", "Memory in use.", labels=of_claim)
+        drift = GaugeMetricFamily(
+            "jupyter_vgpu_claim_memory_drift_bytes",
+            "What NVML saw throughout the last second beyond what is charged; negative: less.",
+            labels=of_claim,
+        )
         overhead = GaugeMetricFamily(
             "jupyter_vgpu_claim_memory_overhead_bytes", "Of the memory in use, what no call shows.", labels=of_claim
         )
@@ -92,6 +97,7 @@ class _AgentCollector(Collector):
                 limit.add_metric([*who, grant.uuid], grant.memory_bytes)
                 used.add_metric([*who, grant.uuid], tenant.memory_bytes(index))
                 overhead.add_metric([*who, grant.uuid], tenant.overhead_bytes(index))
+                drift.add_metric([*who, grant.uuid], self._agent.drift_bytes(tenant, index))
                 totals = tenant.totals(index)
                 launches.add_metric([*who, grant.uuid], totals.launches)
                 gpu_time.add_metric([*who, grant.uuid], totals.busy_ns / NS)
@@ -107,7 +113,7 @@ class _AgentCollector(Collector):
             processes.add_metric(who, len(tenant.processes))
             seen = tenant.verification
             verified.add_metric([*who, claim.backend], float(seen is not None and seen.enforcement.is_verified))
-        yield from (limit, used, overhead, launches, gpu_time, waited, sm_time, throttled, gated)
+        yield from (limit, used, overhead, drift, launches, gpu_time, waited, sm_time, throttled, gated)
         yield from (windows, overruns, violations, entitled, processes, verified)
 
     def _events(self) -> Iterable[Metric]:

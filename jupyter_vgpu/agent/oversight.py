@@ -8,22 +8,24 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from jupyter_vgpu.agent.auditor import Auditor, Question, Sight, Unknown
 from jupyter_vgpu.agent.contradiction import PageWatch
-from jupyter_vgpu.agent.ending import end_process
+from jupyter_vgpu.agent.ending import end_attached, end_process
 from jupyter_vgpu.agent.events import Event, EventLog, Kind
 from jupyter_vgpu.agent.metering import Metered, MeterWatch
 from jupyter_vgpu.agent.origin import Claimant
 from jupyter_vgpu.agent.overhead import Held
 from jupyter_vgpu.agent.peers import started_ticks
+from jupyter_vgpu.agent.reconciliation import Reconciliation
 from jupyter_vgpu.agent.tenant import Tenant
 from jupyter_vgpu.nvml import DeviceLook, Nvml
 
 OnBypass = Literal["report", "kill"]
+OnExcess = Literal["report", "kill"]
 
 # Devices that nobody has claimed are looked at less often.
 _BEATS_BETWEEN_STRANGERS = 4
@@ -36,10 +38,13 @@ class AuditRules:
 
     Attributes:
         on_bypass: What happens to a process of a slice that uses the device without the library.
+        on_excess: What happens when a slice has had more memory than it may for two seconds; `kill` = the process that
+            has most beyond what it was granted is ended.
         notes_strangers: Whether processes of no slice are noted. An agent of one command leaves the node to others.
     """
 
     on_bypass: OnBypass = "report"
+    on_excess: OnExcess = "report"
     notes_strangers: bool = True
 
 
@@ -76,6 +81,7 @@ class Oversight:
         self._beats = 0
         self._seen_at: dict[str, float] = {}
         self._pages: dict[tuple[str, int, int, int], PageWatch] = {}
+        self._ledgers: dict[tuple[str, int], Reconciliation] = {}
         self._meters = {uuid: MeterWatch() for uuid in uuids}
         self._noted: dict[tuple[Kind, int, int], float] = {}
         self._started_ticks = started_ticks(os.getpid()) or 0
@@ -155,8 +161,51 @@ class Oversight:
         uuid, claim_id = tenant.claim.grants[index].uuid, tenant.claim.claim_id
         used = {row.pid: row.used_bytes for row in look.processes}
         strays = {each.facts.pid for each in unknown if each.origin.claim_id == claim_id and uuid in each.uuids}
-        for pid, held in tenant.weigh(index, used, strays).items():
+        granted = tenant.weigh(index, used, strays)
+        for pid, held in granted.items():
             self._check_page(tenant, index, pid, used.get(pid), held)
+        own = {pid: used[pid] for pid in granted.keys() | strays if pid in used}
+        self._reconcile(tenant, index, own, granted, unknown)
+
+    def drift_bytes(self, tenant: Tenant, index: int) -> int:
+        """Return what NVML sees of a tenant on a device beyond what is charged; negative where it sees less."""
+        ledger = self._ledgers.get((tenant.claim.claim_id, index))
+        return ledger.drift_bytes if ledger else 0
+
+    def _reconcile(
+        self,
+        tenant: Tenant,
+        index: int,
+        used: Mapping[int, int | None],
+        granted: Mapping[int, Held],
+        unknown: Sequence[Unknown],
+    ) -> None:
+        grant, claim_id = tenant.claim.grants[index], tenant.claim.claim_id
+        ledger = self._ledgers.setdefault((claim_id, index), Reconciliation())
+        sizes = [each for each in used.values() if each is not None]
+        seen_bytes = sum(sizes) if len(sizes) == len(used) else None
+        charged_bytes = sum(held.after_bytes for held in granted.values()) + tenant.overhead_bytes(index)
+        excess = ledger.look(seen_bytes, charged_bytes, grant.memory_bytes)
+        if excess is None:
+            return
+        self._events.add(Event(time.time(), "excess", f"{grant.uuid}: {excess}", claim_id))
+        if self._rules.on_excess == "kill":
+            beyond = {pid: size or 0 for pid, size in used.items()}
+            for pid, held in granted.items():
+                beyond[pid] = beyond.get(pid, 0) - held.most_bytes
+            self._end_greediest(tenant, max(beyond, key=lambda pid: beyond[pid]), grant.uuid, unknown)
+
+    def _end_greediest(self, tenant: Tenant, pid: int, uuid: str, unknown: Sequence[Unknown]) -> None:
+        process = tenant.processes.get(pid)
+        facts = next((each.facts for each in unknown if each.facts.pid == pid), None)
+        if process is not None:
+            refusal = end_attached(process.pidfd, pid)
+        else:
+            refusal = end_process(facts, tenant.claim.uid) if facts else "it is gone"
+        message = f"ended process {pid}, which had most of the memory of {uuid} that was not granted to it"
+        if refusal:
+            message = f"process {pid} was not ended: {refusal}"
+        self._events.add(Event(time.time(), "kill", message, tenant.claim.claim_id, pid))
 
     def _check_page(self, tenant: Tenant, index: int, pid: int, used_bytes: int | None, held: Held) -> None:
         process = tenant.processes[pid]
@@ -175,6 +224,8 @@ class Oversight:
             for process in tenant.processes.values()
         }
         self._pages = {key: page for key, page in self._pages.items() if key[:3] in living}
+        claims = {tenant.claim.claim_id for tenant in tenants}
+        self._ledgers = {key: ledger for key, ledger in self._ledgers.items() if key[0] in claims}
 
     def _check_meters(self, uuid: str, look: DeviceLook, tenants: Sequence[Tenant], has_unmetered: bool) -> None:
         watch = self._meters[uuid]

@@ -372,6 +372,10 @@ class Agent:
         """Return whether an audit looks at all of a tenant's devices now."""
         return self.oversight is not None and self.oversight.is_current(tenant)
 
+    def drift_bytes(self, tenant: Tenant, index: int) -> int:
+        """Return what NVML sees of a tenant on its device at `index` beyond what is charged; 0 = nothing is audited."""
+        return self.oversight.drift_bytes(tenant, index) if self.oversight is not None else 0
+
     def tenant(self, claim_id: str) -> Tenant:
         """Return a bound claim's tenant.
 

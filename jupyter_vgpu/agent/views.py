@@ -154,6 +154,7 @@ def _used_view(tenant: Tenant, index: int, agent: Agent) -> UsageDeviceInfo:
         "memory_used_bytes": tenant.memory_bytes(index),
         "memory_limit_bytes": grant.memory_bytes,
         "memory_overhead_bytes": tenant.overhead_bytes(index),
+        "memory_drift_bytes": agent.drift_bytes(tenant, index),
         "launches": totals.launches,
         "launches_per_second": rates.launches_per_second,
         "gpu_time_seconds": totals.busy_ns / NS,

@@ -164,6 +164,13 @@ def _add_agent(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "report it and end that process (report)",
     )
     agent.add_argument(
+        "--on-excess",
+        choices=("report", "kill"),
+        default="report",
+        help="what to do when by NVML a slice has had more memory than its limit for two seconds: only report it, or "
+        "report it and end the process that has most beyond what it was granted (report)",
+    )
+    agent.add_argument(
         "--log-level", choices=("debug", "info", "warning", "error"), default="info", help="how much it logs (info)"
     )
     agent.add_argument("--print-unit", action="store_true", help="print a systemd unit for it, and do nothing else")

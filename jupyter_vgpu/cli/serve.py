@@ -38,6 +38,7 @@ def agent(options: argparse.Namespace, command: list[str]) -> int:
             simulate=options.simulate,
             hub_user=options.hub_user,
             on_bypass=options.on_bypass,
+            on_excess=options.on_excess,
             govern=options.time == "govern",
         )
     )

@@ -174,6 +174,7 @@ class UsageDeviceInfo(_SmUsage):
     memory_used_bytes: int
     memory_limit_bytes: int
     memory_overhead_bytes: int
+    memory_drift_bytes: int
     launches: int
     launches_per_second: float
     gpu_time_seconds: float

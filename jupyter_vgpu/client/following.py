@@ -84,13 +84,13 @@ class SliceFollower:
         is_kept = self._streams is not None
         try:
             try:
-                status, content = await asyncio.wait_for(self._exchange(url), self._timeout_seconds)
+                status, content = await self._exchange(url)
             except (ConnectionError, asyncio.IncompleteReadError):
                 # A connection that was kept may have been closed meanwhile, as by an agent that was restarted.
                 self.close()
                 if not is_kept:
                     raise
-                status, content = await asyncio.wait_for(self._exchange(url), self._timeout_seconds)
+                status, content = await self._exchange(url)
             decoded = json.loads(content)
         except asyncio.TimeoutError as error:
             self.close()
@@ -120,11 +120,22 @@ class SliceFollower:
         """Return status and body of the answer to `GET url`.
 
         Raises:
+            asyncio.TimeoutError: It did not come in time.
             ValueError: It is no HTTP/1.1 answer of known length. source: RFC 9112, sections 4 and 6.2
         """
         if self._streams is None:
-            self._streams = await asyncio.open_unix_connection(self._api)
+            connecting = asyncio.open_unix_connection(self._api)
+            self._streams = await asyncio.wait_for(connecting, self._timeout_seconds)
         reader, writer = self._streams
+        # A timer costs a tenth of `wait_for`, which makes a task of each question.
+        late = asyncio.TimeoutError()
+        timer = asyncio.get_running_loop().call_later(self._timeout_seconds, reader.set_exception, late)
+        try:
+            return await self._answer(url, reader, writer)
+        finally:
+            timer.cancel()
+
+    async def _answer(self, url: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[int, bytes]:
         writer.write(f"GET {url} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self._secret}\r\n\r\n".encode())
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         fields = dict(line.lower().split(": ", 1) for line in head[1:] if ": " in line)

@@ -11,6 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any, TypeVar
@@ -22,13 +23,14 @@ from jupyter_vgpu.config import Isolated
 from jupyter_vgpu.errors import VGPUError
 from jupyter_vgpu.hub.holdings import asked_for, holding_of, wish_of
 from jupyter_vgpu.hub.reconciliation import ServerKey, correction, tenant_name
-from jupyter_vgpu.ledger import Entry, Ledger
+from jupyter_vgpu.ledger import Entry, Ledger, LedgerError
 from jupyter_vgpu.model import ClaimRequest, Profile
 from jupyter_vgpu.quota import Holding, Quota, Quotas, Use, check, use_of
 
 _Result = TypeVar("_Result")
 
 _AGENT_THREADS = 32
+_LEDGER_SECONDS = 20.0  # a database that hangs must not hang the hub
 
 
 @dataclass(frozen=True)
@@ -105,30 +107,46 @@ class ClaimDesk(LoggingConfigurable):
             VGPUError: What else the agent or the ledger refused.
         """
         if devices is None:
-            await self.give_back(key, "", "superseded by a new start")
-        task = asyncio.ensure_future(self._take(key, uid, profile, groups, over_quota, devices))
-        self._being_taken[key] = task
+            devices = await self.clear(key)
+        work = self._ask_agent(self._take, key, uid, profile, groups, over_quota, devices)
+        task = self._being_taken[key] = asyncio.ensure_future(work)
         try:
             return await asyncio.shield(task)
         finally:
             if task.done():
                 self._being_taken.pop(key, None)
 
-    async def _take(
+    async def clear(self, key: ServerKey) -> list[DeviceInfo]:
+        """Give back what a server still holds, before a new start, and return the node's devices.
+
+        Raises:
+            VGPUError: The agent or the ledger does not answer.
+        """
+        await self._wait_until_taken(key)
+        holds, devices = await self._ask_agent(self._look, key)
+        if holds:
+            await self.give_back(key, "", "superseded by a new start")
+            devices = await self.devices()
+        return devices
+
+    def _look(self, key: ServerKey) -> tuple[bool, list[DeviceInfo]]:
+        """Return whether a server holds something, and the devices; runs in a thread of the agent's."""
+        return bool(self._from_ledger(self._ledger.open_entries, *key)), self._client.devices()
+
+    def _take(
         self,
         key: ServerKey,
         uid: int,
         profile: Profile,
         groups: Sequence[str],
         over_quota: bool,
-        devices: Sequence[DeviceInfo] | None,
+        devices: Sequence[DeviceInfo],
     ) -> GrantedClaim:
+        """Claim and write down; runs in a thread of the agent's from end to end, however busy the hub's own is."""
         tenant = tenant_name(*key)
-        if self._is_limited and devices is None:
-            devices = await self.devices()
-        asked = asked_for(profile, devices or []) if self._is_limited else []
+        asked = asked_for(profile, devices) if self._is_limited else []
         # Checked and written down in one step of the ledger's thread, or two starts could share the last of a quota.
-        entry_id = await self._in_ledger(self._admit, key, profile, groups, asked, over_quota)
+        entry_id = self._from_ledger(self._admit, key, profile, groups, asked, over_quota)
         request = ClaimRequest(
             tenant=tenant,
             hub=self._ledger.hub_name,
@@ -138,16 +156,16 @@ class ClaimDesk(LoggingConfigurable):
             is_spread=self._rules.is_spread,
         )
         try:
-            granted = await self._ask_agent(self._client.create_claim, request)
+            granted = self._client.create_claim(request)
         except VGPUError as error:
             # If the agent did grant it and only its answer was lost, reconciliation finds the claim.
-            await self._in_ledger(self._ledger.close_entry, entry_id, f"{error.reason}: {error}")
+            self._from_ledger(self._ledger.close_entry, entry_id, f"{error.reason}: {error}")
             raise
         claim = granted.claim
         try:
-            await self._in_ledger(self._ledger.bind, entry_id, claim["claim"], claim["backend"], claim["devices"])
+            self._from_ledger(self._ledger.bind, entry_id, claim["claim"], claim["backend"], claim["devices"])
         except VGPUError:
-            await self._ask_agent(self._client.release_claim, claim["claim"])
+            self._client.release_claim(claim["claim"])
             raise
         self.log.info("%s holds claim %s: %s by %s", tenant, claim["claim"], profile.name, claim["backend"])
         return granted
@@ -370,4 +388,24 @@ class ClaimDesk(LoggingConfigurable):
         return self._ledger
 
     async def _in_ledger(self, work: Callable[..., _Result], *args: Any) -> _Result:
-        return await asyncio.get_running_loop().run_in_executor(self._ledger_thread, work, *args)
+        done = asyncio.get_running_loop().run_in_executor(self._ledger_thread, work, *args)
+        try:
+            return await asyncio.wait_for(asyncio.shield(done), _LEDGER_SECONDS)
+        except asyncio.TimeoutError:
+            done.cancel()  # if it has not begun; what it writes late is reconciled
+            raise _hanging() from None
+
+    def _from_ledger(self, work: Callable[..., _Result], *args: Any) -> _Result:
+        """Return what `in_ledger` does, in a thread that may wait."""
+        done = self._ledger_thread.submit(work, *args)
+        try:
+            return done.result(_LEDGER_SECONDS)
+        except FutureTimeoutError:
+            done.cancel()
+            raise _hanging() from None
+
+
+def _hanging() -> LedgerError:
+    return LedgerError(
+        f"the ledger's database has not answered within {_LEDGER_SECONDS:.0f} s: see its log, or restart it"
+    )

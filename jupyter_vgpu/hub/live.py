@@ -8,6 +8,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from jupyterhub.handlers import BaseHandler
+from jupyterhub.scopes import needs_scope
+from jupyterhub.user import User
 from jupyterhub.utils import url_path_join
 from tornado import web
 from tornado.iostream import StreamClosedError
@@ -24,6 +26,8 @@ _KEEPALIVE_LOOKS = 8
 class LivePage(BaseHandler):  # type: ignore[misc]  # jupyterhub is untyped
     """`/hub/vgpu/live?user=NAME`: what is free for a user, as server-sent events, whenever it changes.
 
+    For who may start that user's servers; without a name for oneself.
+
     One event is `{"state", "is_known", "offers": [{"name", "note", "can_be_chosen"}, …]}`: texts, whether the agent
     answers, and one offer for each profile.
     """
@@ -31,7 +35,13 @@ class LivePage(BaseHandler):  # type: ignore[misc]  # jupyterhub is untyped
     @web.authenticated
     async def get(self) -> None:
         """Send events until the reader is gone."""
-        user = self._user()
+        await self._get(user_name=self.get_argument("user", "") or self.current_user.name)
+
+    @needs_scope("servers")  # type: ignore[untyped-decorator]
+    async def _get(self, user_name: str) -> None:
+        user = self.find_user(user_name)
+        if user is None:
+            raise web.HTTPError(404, f"no user {user_name!r}")
         self.set_header("Content-Type", "text/event-stream")
         self.set_header("Cache-Control", "no-cache")
         settings = VGPUHub.instance()
@@ -48,16 +58,6 @@ class LivePage(BaseHandler):  # type: ignore[misc]  # jupyterhub is untyped
                     self.write(":\n\n")  # a reader that is gone is noticed, one behind a proxy kept
                 await self.flush()
                 seen, sight = sight, await settings.watch.later()
-
-    def _user(self) -> Any:
-        """Return the user whose offers are asked for: oneself, or anyone for who may start anyone's servers."""
-        name = self.get_argument("user", self.current_user.name)
-        if name == self.current_user.name:
-            return self.current_user
-        user = self.find_user(name) if "admin:servers" in self.expanded_scopes else None
-        if user is None:
-            raise web.HTTPError(403, "only who may start everyone's servers sees what others are offered")
-        return user
 
     @staticmethod
     def _event(settings: VGPUHub, user: Any, sight: Sight) -> dict[str, Any]:
@@ -81,6 +81,8 @@ class ChosenPage(BaseHandler):  # type: ignore[misc]  # jupyterhub is untyped
     async def get(self) -> None:
         """Lead to the spawn page."""
         path = url_path_join(self.hub.base_url, "spawn")
+        if not isinstance(self.current_user, User):
+            raise web.HTTPError(403, "this page is for people, who have a spawn page")
         if server := self.get_argument("server", ""):
             path = url_path_join(path, self.current_user.escaped_name, quote(server, safe=""))
         chosen = self.get_argument(KEY, "", strip=False)

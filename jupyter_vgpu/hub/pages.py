@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 from jupyterhub.handlers import BaseHandler
+from jupyterhub.scopes import needs_scope
 from tornado import web
 
 from jupyter_vgpu.hub import live, session_page
@@ -25,11 +26,12 @@ _PAGE = """{% extends "page.html" %}
 """
 
 
-def cancel_form(hub_url: str, server: str, xsrf: str = "") -> str:
+def cancel_form(hub_url: str, user: str, server: str, xsrf: str = "") -> str:
     """Return a button that gives up a server's place in the queue.
 
     Args:
         hub_url: Path of the hub.
+        user: The server's user.
         server: The server; empty = the default server.
         xsrf: The page's token; empty = taken when the button is pressed, on a page of the hub that runs scripts.
     """
@@ -37,31 +39,43 @@ def cancel_form(hub_url: str, server: str, xsrf: str = "") -> str:
     return (
         f'<form method="post" action="{escape(hub_url)}vgpu/queue">'
         f'<input type="hidden" name="_xsrf" value="{escape(xsrf)}">'
+        f'<input type="hidden" name="user" value="{escape(user)}">'
         f'<input type="hidden" name="server" value="{escape(server)}">'
         f'<button class="btn btn-secondary btn-sm"{take_token}>Give up this place</button></form>'
     )
 
 
 class QueuePage(BaseHandler):  # type: ignore[misc]  # jupyterhub is untyped
-    """`/hub/vgpu/queue?server=NAME`: where one's own server stands, with a button that gives up the place."""
+    """`/hub/vgpu/queue?server=NAME`: where one's own server stands, with a button that gives up the place.
+
+    `&user=NAME` is for who may start and stop that user's servers.
+    """
 
     @web.authenticated
     async def get(self) -> None:
         """Show where the server stands."""
-        server = self.get_argument("server", "")
-        position = VGPUHub.instance().room.position((self.current_user.name, server))
-        if position is None:
-            await self._show(f"Your server {tenant_name(self.current_user.name, server)} does not wait for a GPU.")
-            return
-        xsrf = self.xsrf_token.decode() if isinstance(self.xsrf_token, bytes) else str(self.xsrf_token)
-        await self._show(f"{sentence(position)}.", cancel_form(self.hub.base_url, server, xsrf))
+        await self._get(user_name=self.get_argument("user", "") or self.current_user.name)
 
     @web.authenticated
     async def post(self) -> None:
         """Give up the place."""
+        await self._post(user_name=self.get_argument("user", "") or self.current_user.name)
+
+    @needs_scope("servers")  # type: ignore[untyped-decorator]
+    async def _get(self, user_name: str) -> None:
         server = self.get_argument("server", "")
-        was_waiting = VGPUHub.instance().room.cancel((self.current_user.name, server), self.current_user.name)
-        await self._show("Your place was given up." if was_waiting else "Your server does not wait for a GPU.")
+        position = VGPUHub.instance().room.position((user_name, server))
+        if position is None:
+            await self._show(f"The server {tenant_name(user_name, server)} does not wait for a GPU.")
+            return
+        xsrf = self.xsrf_token.decode() if isinstance(self.xsrf_token, bytes) else str(self.xsrf_token)
+        await self._show(f"{sentence(position)}.", cancel_form(self.hub.base_url, user_name, server, xsrf))
+
+    @needs_scope("servers")  # type: ignore[untyped-decorator]
+    async def _post(self, user_name: str) -> None:
+        server = self.get_argument("server", "")
+        was_waiting = VGPUHub.instance().room.cancel((user_name, server), self.current_user.name)
+        await self._show("The place was given up." if was_waiting else "The server does not wait for a GPU.")
 
     async def _show(self, state: str, form: str = "") -> None:
         template = self.settings["jinja2_env"].from_string(_PAGE)

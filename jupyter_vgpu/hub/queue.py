@@ -122,8 +122,7 @@ class WaitingRoom(LoggingConfigurable):
         if not self.timeout_seconds:
             return Turn(await self._desk.take(key, uid, profile, groups, over_quota))
         # What a start that the hub's end broke off has left behind must not be waited for, nor counted.
-        await self._desk.give_back(key, "", "superseded by a new start")
-        devices = await self._desk.devices()
+        devices = await self._desk.clear(key)
         if self._can_be_had_at_once(key, profile, groups, devices):
             with contextlib.suppress(NoCapacityError):  # somebody was faster
                 granted = await self._desk.take(key, uid, profile, groups, over_quota, devices)

@@ -223,7 +223,7 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
         while (position := self._vgpu_settings().room.position(self._vgpu_key)) is not None:
             if (message := sentence(position)) != shown:
                 shown = message
-                html = f"<span>{escape(message)}</span>{cancel_form(self.hub.base_url, self.name)}"
+                html = f"<span>{escape(message)}</span>{cancel_form(self.hub.base_url, self.user.name, self.name)}"
                 yield {"progress": 5, "message": message, "html_message": html}
             await asyncio.sleep(_PROGRESS_SECONDS)
         async for event in super().progress():

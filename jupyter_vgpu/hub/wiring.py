@@ -15,6 +15,7 @@ from typing import Any
 
 from jupyterhub.app import JupyterHub
 from jupyterhub.roles import get_default_roles
+from jupyterhub.services.service import Service
 from traitlets.config import Config
 from traitlets.config.loader import LazyConfigValue
 
@@ -27,6 +28,8 @@ SERVICE_ROLE = "jupyter-vgpu-service"
 _ACCESS = f"access:services!service={NAME}"
 _USER_SCOPES = [_ACCESS, f"{READ}!user"]
 _SERVER_SCOPES = [_ACCESS, f"{READ}!server"]
+
+_PATIENCE_SECONDS = 120
 
 # Kept open as long as the hub runs.
 _port: socket.socket | None = None
@@ -58,6 +61,8 @@ def add_service(c: Config, settings: Mapping[str, Any], sections: Sequence[Confi
                 "oauth_no_confirm": True,
                 "oauth_client_allowed_scopes": [*TO_READ, *TO_REVOKE],
                 "info": {"description": "Who holds which slice of a GPU"},
+                # JupyterHub 5 waits ten seconds and has no setting for that; see `jupyter_vgpu.service.early`.
+                **({"timeout": _PATIENCE_SECONDS} if "timeout" in Service.class_trait_names() else {}),
             }
         ],
     )

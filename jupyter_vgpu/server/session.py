@@ -166,8 +166,10 @@ class Session:
         """Return Jupyter Server's own limit, which counts only while there is neither Jupyter kernel nor terminal."""
         application = self._application
         seconds = float(application.shutdown_no_activity_timeout)
+        if seconds <= 0:
+            return None
         is_in_use = len(application.kernel_manager) > 0 or application.extension_manager.any_activity()
-        return seconds if seconds > 0 and not is_in_use else None
+        return None if is_in_use else seconds
 
     def _idle_seconds(self) -> float:
         last: datetime = self._application.web_app.last_activity()

@@ -6,18 +6,18 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from jupyterhub.services.auth import HubOAuth
 from tornado.httpserver import HTTPServer
-from tornado.netutil import bind_sockets
 from tornado.web import Application
 
 from jupyter_vgpu.client import HubClient
-from jupyter_vgpu.errors import BadValueError, VGPUError
+from jupyter_vgpu.errors import VGPUError
 from jupyter_vgpu.ledger import Ledger
 from jupyter_vgpu.service.handlers import HANDLERS, Unknown
 from jupyter_vgpu.service.lookout import Lookout
@@ -33,33 +33,30 @@ _AGENT_TIMEOUT_SECONDS = 4.0
 _LARGEST_BODY_BYTES = 64 << 10
 
 
-def main() -> None:
-    """Serve until the hub ends, or says so."""
+def main(listen: Callable[[], socket.socket]) -> None:
+    """Serve until the hub ends, or says so.
+
+    Args:
+        listen: Gives a listening socket, once there is something to serve.
+    """
     logging.basicConfig(level=logging.INFO, format="[%(levelname).1s %(asctime)s jupyter_vgpu.service] %(message)s")
     logging.getLogger("tornado.access").setLevel(logging.WARNING)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     try:
-        asyncio.run(_serve_and_end(read_settings(os.environ), os.environ.get("JUPYTERHUB_SERVICE_URL", "")))
+        asyncio.run(_serve_and_end(read_settings(os.environ), listen))
     except VGPUError as error:
         sys.exit(f"jupyter_vgpu.service: {error}")
 
 
-async def _serve_and_end(settings: ServiceSettings, url: str) -> None:
-    await serve(settings, url)
+async def _serve_and_end(settings: ServiceSettings, listen: Callable[[], socket.socket]) -> None:
+    await serve(settings, listen)
     # Threads may still wait for an agent that hangs, and asyncio for them: the hub's end is not held up by that.
     logging.shutdown()
     os._exit(0)
 
 
-async def serve(settings: ServiceSettings, url: str) -> None:
-    """Serve at `url`, a host and port of this machine, until told to end.
-
-    Raises:
-        BadValueError: `url` is none.
-    """
-    address = urlsplit(url)
-    if address.scheme != "http" or not address.hostname or not address.port:
-        raise BadValueError("JUPYTERHUB_SERVICE_URL", url, "a URL as http://127.0.0.1:10101 is; the hub sets it")
+async def serve(settings: ServiceSettings, listen: Callable[[], socket.socket]) -> None:
+    """Serve until told to end, by a signal or by the end of the hub."""
     end = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, end.set)
@@ -70,10 +67,9 @@ async def serve(settings: ServiceSettings, url: str) -> None:
         lambda: Ledger(settings.ledger_url, settings.hub_name),
     )
     server = HTTPServer(make_application(lookout), max_body_size=_LARGEST_BODY_BYTES, xheaders=True)
-    # The hub holds the port for us, see `jupyter_vgpu.hub.wiring`.
-    server.add_sockets(bind_sockets(address.port, address.hostname, reuse_port=True))
+    server.add_socket(listen())
     sampling = asyncio.ensure_future(Sampler(lookout, settings.sample_seconds).run())
-    log.info("serving %s%s", url, HubOAuth.instance().base_url)
+    log.info("serving %s", HubOAuth.instance().base_url)
     try:
         await end.wait()
     finally:

@@ -1,6 +1,6 @@
 // The layouts that our own declarations must share with NVIDIA's: compiled against both (see cuda_abi.h).
 
-#include "cuda_abi.h"
+#include "cuda_abi_graph.h"
 
 #define SIZE(type, bytes) _Static_assert(sizeof(type) == (bytes), #type)
 #define AT(type, field, bytes) _Static_assert(offsetof(type, field) == (bytes), #type "." #field)

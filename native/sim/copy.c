@@ -5,11 +5,6 @@
 #include "driver.h"
 #include "graph.h"
 
-uint64_t sim_transfer_ns(uint64_t bytes)
-{
-  return bytes / 25;  // 25 GB/s, a PCIe 4 link
-}
-
 bool sim_is_reachable(CUdeviceptr start, size_t bytes)
 {
   bool ok = true;
@@ -109,7 +104,14 @@ static CUresult copy_now(const CUDA_MEMCPY3D *copy, sim_face_t face)
     return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
   }
   sim_stream_wait(stream);
-  return sim_copy_run(copy);
+  // The copy engines take no turns with others' work, and the host waits for what comes or goes over its link.
+  const uint64_t due_ns = sim_now_ns() + sim_copy_ns(copy, stream->context->device);
+  result = sim_copy_run(copy);
+  if (result == CUDA_SUCCESS && sim_copy_crosses(copy)) {
+    sim_sleep_until(due_ns);
+    sim_host_resume(due_ns);
+  }
+  return result;
 }
 
 static CUDA_MEMCPY3D linear(CUmemorytype to, uintptr_t destination, CUmemorytype from, uintptr_t source, size_t bytes)

@@ -11,7 +11,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "cuda_abi.h"
+#include "cuda_abi_graph.h"
 #include "shared.h"
 #include "timeline.h"
 
@@ -237,7 +237,11 @@ CUresult sim_kernel_run(const sim_kernel_work_t *kernel, CUstream stream);  // l
 void **sim_params_copy(CUfunction function, void **params, void **extra);
 CUresult sim_copy_run(const CUDA_MEMCPY3D *copy);                           // copy.c
 CUresult sim_fill_run(const CUDA_MEMSET_NODE_PARAMS *fill);                 // fill.c
-uint64_t sim_transfer_ns(uint64_t bytes);
+// How long they take (transfer.c): over the link to the host, in the device's memory, a copy.
+uint64_t sim_link_ns(CUdevice device, uint64_t bytes);
+uint64_t sim_memory_ns(CUdevice device, uint64_t bytes);
+uint64_t sim_copy_ns(const CUDA_MEMCPY3D *copy, CUdevice device);
+bool sim_copy_crosses(const CUDA_MEMCPY3D *copy);  // the link to the host
 // returns: true when every byte of the span is memory the device can reach
 bool sim_is_reachable(CUdeviceptr start, size_t bytes);
 CUresult sim_event_record(CUevent event, CUstream stream);                  // event.c

@@ -257,7 +257,7 @@ static CUresult prefetch(CUdeviceptr dptr, size_t bytes, CUdevice device, CUstre
     sim_managed_move(range, bytes, device);
   }
   pthread_mutex_unlock(&sim_lock);
-  sim_submit(stream, sim_transfer_ns(bytes));
+  sim_submit(stream, sim_link_ns(stream->context->device, bytes));
   return CUDA_SUCCESS;
 }
 

@@ -11,14 +11,14 @@ CUresult sim_work_run(const sim_work_t *work, CUstream stream)
     case CU_GRAPH_NODE_TYPE_MEMCPY:
       result = sim_copy_run(&work->of.copy);
       if (result == CUDA_SUCCESS) {
-        sim_submit(stream, sim_transfer_ns(work->of.copy.WidthInBytes * work->of.copy.Height * work->of.copy.Depth));
+        sim_submit(stream, sim_copy_ns(&work->of.copy, stream->context->device));
       }
       return result;
     case CU_GRAPH_NODE_TYPE_MEMSET:
       result = sim_fill_run(&work->of.fill);
       if (result == CUDA_SUCCESS) {
-        sim_submit(stream,
-                   sim_transfer_ns(work->of.fill.width * work->of.fill.height * work->of.fill.elementSize) / 32);
+        sim_submit(stream, sim_memory_ns(stream->context->device,
+                                         work->of.fill.width * work->of.fill.height * work->of.fill.elementSize));
       }
       return result;
     case CU_GRAPH_NODE_TYPE_HOST: return sim_stream_run_host(stream, work->of.host.fn, work->of.host.userData);

@@ -169,7 +169,8 @@ uint64_t jvgpu_graph_memory_trim(jvgpu_process_t *self, uint32_t device)
 
 // Room that is set aside, by device of the claim.
 typedef struct room_s {
-  uint64_t bytes[JVGPU_MAX_DEVICES];
+  uint64_t      bytes[JVGPU_MAX_DEVICES];
+  jvgpu_slot_t *slots[JVGPU_MAX_DEVICES];  // where it is: the process may have moved since
 } room_t;
 
 // Bytes that `exec` has to take on `device`: none where it was launched since the last trim.
@@ -183,12 +184,11 @@ static uint64_t missing_bytes(jvgpu_process_t *self, CUgraphExec exec, uint32_t 
   return bytes;
 }
 
-static void give_up(jvgpu_process_t *self, const room_t *room, uint32_t devices)
+static void give_up(const room_t *room, uint32_t devices)
 {
-  jvgpu_slot_t *slot = __atomic_load_n(&self->slot, __ATOMIC_ACQUIRE);
   for (uint32_t device = 0; device < devices; device++) {
     if (room->bytes[device] != 0) {
-      jvgpu_account_cancel(slot, device, room->bytes[device]);
+      jvgpu_account_cancel(room->slots[device], device, room->bytes[device]);
     }
   }
 }
@@ -196,18 +196,20 @@ static void give_up(jvgpu_process_t *self, const room_t *room, uint32_t devices)
 // returns: false when the tenant has no room; nothing is set aside then.
 static bool begin(jvgpu_process_t *self, CUgraphExec exec, room_t *room)
 {
-  *room = (room_t){{0}};
+  *room = (room_t){.bytes = {0}};
   for (uint32_t device = 0; device < self->control->device_count; device++) {
     const uint64_t bytes = missing_bytes(self, exec, device);
     if (bytes == 0) {
       continue;
     }
     // A refusal trims unused memory of pools and graphs first, and tries again.
-    if (jvgpu_charge_begin_on(self, (int)device, bytes).refused) {
-      give_up(self, room, device);
+    const jvgpu_charge_t charge = jvgpu_charge_begin_on(self, (int)device, bytes);
+    if (charge.refused) {
+      give_up(room, device);
       return false;
     }
     room->bytes[device] = bytes;
+    room->slots[device] = charge.slot;
   }
   return true;
 }
@@ -228,7 +230,7 @@ static CUresult settle(jvgpu_process_t *self, CUgraphExec exec, const room_t *ro
       (void)look_at(self, device);
     }
   }
-  give_up(self, room, self->control->device_count);
+  give_up(room, self->control->device_count);
   return result;
 }
 

@@ -69,22 +69,22 @@ static CUresult set(jvgpu_process_t *self, CUcontext ctx, CUdevice dev, int limi
   if (wanted > before.bytes) {
     charge = jvgpu_charge_begin_on(self, jvgpu_device_of(self, dev), wanted - before.bytes);
   }
-  const CUresult result = charge.refused ? CUDA_ERROR_OUT_OF_MEMORY : jvgpu_real.cuCtxSetLimit(limit, value);
-  if (charge.self != NULL && !charge.refused) {
-    jvgpu_account_cancel(charge.slot, (uint32_t)charge.device, charge.bytes);
-  }
-  if (result == CUDA_SUCCESS) {
+  CUresult       result = charge.refused ? CUDA_ERROR_OUT_OF_MEMORY : jvgpu_real.cuCtxSetLimit(limit, value);
+  const uint64_t taken = result == CUDA_SUCCESS ? worth(limit, raised_to(limit, value), dev) : 0;
+  if (taken != 0) {
     const jvgpu_charge_t now = {.self = self,
                                 .slot = __atomic_load_n(&self->slot, __ATOMIC_ACQUIRE),
                                 .device = jvgpu_device_of(self, dev),
                                 .kind = JVGPU_IS_HANDLE};
-    const uint64_t       taken = worth(limit, raised_to(limit, value), dev);
-    if (is_raised) {
-      (void)jvgpu_charge_free_settle(&before, CUDA_SUCCESS);
-    }
-    return taken == 0 ? result : jvgpu_charge_settle(&now, result, key, taken);
+    result = jvgpu_charge_settle(&now, result, key, taken);
   }
-  if (is_raised) {
+  // The new charge stands before the old one and the reservation go: nobody gets in between.
+  if (charge.self != NULL && !charge.refused) {
+    jvgpu_account_cancel(charge.slot, (uint32_t)charge.device, charge.bytes);
+  }
+  if (is_raised && result == CUDA_SUCCESS) {
+    (void)jvgpu_charge_free_settle(&before, result);
+  } else if (is_raised) {
     (void)jvgpu_ledger_put(&self->pointers, &before);
   }
   return result;

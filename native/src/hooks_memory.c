@@ -5,6 +5,7 @@
 
 #include "charge.h"
 #include "hooks.h"
+#include "pools.h"
 
 // What a pitched row takes at most: the driver's widest pitch alignment.
 // source: measured, H200: 512 bytes; CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT is below it.
@@ -94,10 +95,17 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
   if (!JVGPU_HAS_CU(cuMemFree_v2)) {
     return JVGPU_NO_SUCH_CU;
   }
-  if (!jvgpu_charge_free_begin(dptr, &record)) {
-    return jvgpu_real.cuMemFree_v2(dptr);
+  if (jvgpu_charge_free_begin(dptr, &record)) {
+    return jvgpu_charge_free_settle(&record, jvgpu_real.cuMemFree_v2(dptr));
   }
-  return jvgpu_charge_free_settle(&record, jvgpu_real.cuMemFree_v2(dptr));
+  // None of ours, or a pool's.
+  jvgpu_process_t    *self = jvgpu_tenant();
+  const jvgpu_piece_t piece = self == NULL ? (jvgpu_piece_t){.pool = NULL} : jvgpu_pool_piece(self, dptr);
+  const CUresult      result = jvgpu_real.cuMemFree_v2(dptr);
+  if (result == CUDA_SUCCESS && self != NULL) {
+    jvgpu_pool_piece_freed(self, &piece);
+  }
+  return result;
 }
 
 CUresult cuMemFree(CUdeviceptr_v1 dptr)

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <stddef.h>
 
+#include "devices.h"
 #include "hooks.h"
 #include "pools.h"
 
@@ -69,17 +70,24 @@ CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *dptr, size_t bytes, CUmemoryP
 }
 
 // A pool's memory has no record; a plain allocation may be freed in stream order too.
-static CUresult free_async(free_async_t real, CUdeviceptr dptr, CUstream stream)
+static CUresult free_async(free_async_t real, is_capturing_t is_capturing, CUdeviceptr dptr, CUstream stream)
 {
-  jvgpu_record_t record;
-  if (!jvgpu_charge_free_begin(dptr, &record)) {
-    jvgpu_process_t *self = jvgpu_tenant();
-    if (self != NULL) {
-      __atomic_store_n(&self->has_freed, 1, __ATOMIC_RELAXED);
-    }
+  jvgpu_process_t *self = jvgpu_tenant();
+  jvgpu_record_t   record;
+  // A free that is captured happens when the graph is launched: until the process ends it is none.
+  if (self == NULL || jvgpu_is_captured(self, stream, is_capturing)) {
     return real(dptr, stream);
   }
-  return jvgpu_charge_free_settle(&record, real(dptr, stream));
+  if (jvgpu_charge_free_begin(dptr, &record)) {
+    return jvgpu_charge_free_settle(&record, real(dptr, stream));
+  }
+  __atomic_store_n(&self->has_freed, 1, __ATOMIC_RELAXED);
+  const jvgpu_piece_t piece = jvgpu_pool_piece(self, dptr);
+  const CUresult      result = real(dptr, stream);
+  if (result == CUDA_SUCCESS) {
+    jvgpu_pool_piece_freed(self, &piece);
+  }
+  return result;
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
@@ -87,7 +95,7 @@ CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
   if (!JVGPU_HAS_CU(cuMemFreeAsync)) {
     return JVGPU_NO_SUCH_CU;
   }
-  return free_async(jvgpu_real.cuMemFreeAsync, dptr, stream);
+  return free_async(jvgpu_real.cuMemFreeAsync, jvgpu_real.cuStreamIsCapturing, dptr, stream);
 }
 
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream stream)
@@ -95,7 +103,7 @@ CUresult cuMemFreeAsync_ptsz(CUdeviceptr dptr, CUstream stream)
   if (!JVGPU_HAS_CU(cuMemFreeAsync_ptsz)) {
     return JVGPU_NO_SUCH_CU;
   }
-  return free_async(jvgpu_real.cuMemFreeAsync_ptsz, dptr, stream);
+  return free_async(jvgpu_real.cuMemFreeAsync_ptsz, jvgpu_real.cuStreamIsCapturing_ptsz, dptr, stream);
 }
 
 // --- pools themselves -------------------------------------------------------------------------------------
@@ -107,8 +115,12 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
   }
   jvgpu_process_t *self = jvgpu_tenant();
   const CUresult   result = jvgpu_real.cuMemPoolCreate(pool, props);
-  if (result == CUDA_SUCCESS && self != NULL && props->location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
-    jvgpu_pool_created(self, *pool, props->location.id);
+  if (result == CUDA_SUCCESS && self != NULL) {
+    const bool is_devices = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+    const int  device = is_devices ? jvgpu_device_of(self, props->location.id) : JVGPU_POOL_ON_HOST;
+    if (device != JVGPU_NO_DEVICE) {
+      jvgpu_pool_created(self, *pool, device);
+    }
   }
   return result;
 }
@@ -119,9 +131,10 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool)
     return JVGPU_NO_SUCH_CU;
   }
   jvgpu_process_t *self = jvgpu_tenant();
+  const uint64_t   in_use = self == NULL || pool == NULL ? 0 : jvgpu_pool_in_use(self, pool);
   const CUresult   result = jvgpu_real.cuMemPoolDestroy(pool);
   if (result == CUDA_SUCCESS && self != NULL && pool != NULL) {
-    jvgpu_pool_destroyed(self, pool);
+    jvgpu_pool_destroyed(self, pool, in_use);
   }
   return result;
 }

@@ -219,6 +219,7 @@ static void bind_cuda(void *handle)
   ASK(cuGraphNodeGetType);
   ASK(cuStreamGetDevice);
   ASK(cuMemGetAddressRange_v2);
+  ASK(cuPointerGetAttribute);
 #undef ASK
 }
 

@@ -11,6 +11,13 @@
 
 // source: CUDA Driver API 13.0, CUmemPool_attribute.
 #define ATTRIBUTE_RESERVED_CURRENT 5
+#define ATTRIBUTE_USED_CURRENT 7
+
+// source: CUDA Driver API 13.0, CUpointer_attribute.
+#define ATTRIBUTE_POOL_OF_POINTER 17
+
+// Less than this of an orphan is rounding, not memory in use.
+#define SLACK_BYTES (UINT64_C(2) << 20)
 
 // CU_STREAM_LEGACY is 1, CU_STREAM_PER_THREAD 2.
 #define MOST_DEFAULT_STREAM 2u
@@ -52,6 +59,7 @@ static jvgpu_pool_t *find_or_add(jvgpu_process_t *self, CUmemoryPool pool, int d
     if (known != NULL) {
       known->device = (uint32_t)device;
       known->charged_bytes = 0;
+      known->is_orphan = 0;
       // Release: whoever finds the pool finds its device.
       __atomic_store_n(&known->pool, pool, __ATOMIC_RELEASE);
     }
@@ -60,21 +68,15 @@ static jvgpu_pool_t *find_or_add(jvgpu_process_t *self, CUmemoryPool pool, int d
   return known;
 }
 
-void jvgpu_pool_created(jvgpu_process_t *self, CUmemoryPool pool, CUdevice dev)
-{
-  const int device = jvgpu_device_of(self, dev);
-  if (device == JVGPU_NO_DEVICE) {
-    return;
-  }
-  (void)find_or_add(self, pool, device);
-}
-
 // Bring a pool's charge to `now_bytes`. pre: pool_lock is held.
 // returns: bytes given back.
 static uint64_t recharge(jvgpu_process_t *self, jvgpu_pool_t *known, uint64_t now_bytes)
 {
   jvgpu_slot_t  *slot = __atomic_load_n(&self->slot, __ATOMIC_ACQUIRE);
   const uint64_t before = known->charged_bytes;
+  if (now_bytes == before) {
+    return 0;
+  }
   __atomic_store_n(&known->charged_bytes, now_bytes, __ATOMIC_RELAXED);
   // A pool that has anything counts as one allocation: nothing is kept per pointer.
   jvgpu_account_count(slot, known->device, (now_bytes != 0) - (before != 0));
@@ -86,13 +88,82 @@ static uint64_t recharge(jvgpu_process_t *self, jvgpu_pool_t *known, uint64_t no
   return before - now_bytes;
 }
 
-void jvgpu_pool_destroyed(jvgpu_process_t *self, CUmemoryPool pool)
+void jvgpu_pool_created(jvgpu_process_t *self, CUmemoryPool pool, int device)
+{
+  jvgpu_pool_t *known = find_or_add(self, pool, device);
+  if (known == NULL) {
+    return;
+  }
+  jvgpu_lock(&self->pool_lock);
+  if (known->is_orphan) {
+    // The driver gives the handle out again: of the pool that had it nothing is left.
+    recharge(self, known, 0);
+    known->is_orphan = 0;
+  }
+  known->device = (uint32_t)device;
+  jvgpu_unlock(&self->pool_lock);
+}
+
+// --- pools that are gone -----------------------------------------------------------------------------------
+
+uint64_t jvgpu_pool_in_use(jvgpu_process_t *self, CUmemoryPool pool)
+{
+  uint64_t bytes = 0;
+  if (find(self, pool) == NULL || jvgpu_real.cuMemPoolGetAttribute == NULL ||
+      jvgpu_real.cuMemPoolGetAttribute(pool, ATTRIBUTE_USED_CURRENT, &bytes) != CUDA_SUCCESS) {
+    return 0;
+  }
+  return bytes;
+}
+
+static void forget(jvgpu_process_t *self, jvgpu_pool_t *known)
+{
+  recharge(self, known, 0);
+  known->is_orphan = 0;
+  __atomic_store_n(&known->pool, NULL, __ATOMIC_RELEASE);
+}
+
+void jvgpu_pool_destroyed(jvgpu_process_t *self, CUmemoryPool pool, uint64_t in_use_bytes)
 {
   jvgpu_lock(&self->pool_lock);
   jvgpu_pool_t *known = find(self, pool);
-  if (known != NULL) {
-    recharge(self, known, 0);
-    __atomic_store_n(&known->pool, NULL, __ATOMIC_RELEASE);
+  if (known != NULL && in_use_bytes != 0 && known->charged_bytes != 0) {
+    known->in_use_bytes = in_use_bytes;
+    known->is_orphan = 1;
+    __atomic_store_n(&self->has_orphans, 1, __ATOMIC_RELAXED);
+  } else if (known != NULL) {
+    forget(self, known);
+  }
+  jvgpu_unlock(&self->pool_lock);
+}
+
+jvgpu_piece_t jvgpu_pool_piece(jvgpu_process_t *self, CUdeviceptr dptr)
+{
+  jvgpu_piece_t piece = {.pool = NULL};
+  CUdeviceptr   base = 0;
+  size_t        bytes = 0;
+  if (__atomic_load_n(&self->has_orphans, __ATOMIC_RELAXED) == 0 || jvgpu_real.cuPointerGetAttribute == NULL ||
+      jvgpu_real.cuMemGetAddressRange_v2 == NULL ||
+      jvgpu_real.cuPointerGetAttribute(&piece.pool, ATTRIBUTE_POOL_OF_POINTER, dptr) != CUDA_SUCCESS ||
+      jvgpu_real.cuMemGetAddressRange_v2(&base, &bytes, dptr) != CUDA_SUCCESS) {
+    return (jvgpu_piece_t){.pool = NULL};
+  }
+  piece.bytes = bytes;
+  return piece;
+}
+
+void jvgpu_pool_piece_freed(jvgpu_process_t *self, const jvgpu_piece_t *piece)
+{
+  if (piece->pool == NULL) {
+    return;
+  }
+  jvgpu_lock(&self->pool_lock);
+  jvgpu_pool_t *known = find(self, piece->pool);
+  if (known != NULL && known->is_orphan) {
+    known->in_use_bytes -= piece->bytes < known->in_use_bytes ? piece->bytes : known->in_use_bytes;
+    if (known->in_use_bytes < SLACK_BYTES) {
+      forget(self, known);
+    }
   }
   jvgpu_unlock(&self->pool_lock);
 }
@@ -104,7 +175,7 @@ static uint64_t look(jvgpu_process_t *self, int device, bool trim)
   for (size_t i = 0; i < JVGPU_MOST_POOLS; i++) {
     CUmemoryPool pool = self->pools[i].pool;
     uint64_t     now_bytes;
-    if (pool == NULL || self->pools[i].charged_bytes == 0 ||
+    if (pool == NULL || self->pools[i].charged_bytes == 0 || self->pools[i].is_orphan ||
         (device != JVGPU_NO_DEVICE && self->pools[i].device != (uint32_t)device)) {
       continue;
     }
@@ -116,7 +187,7 @@ static uint64_t look(jvgpu_process_t *self, int device, bool trim)
       continue;
     }
     jvgpu_lock(&self->pool_lock);
-    if (self->pools[i].pool == pool && now_bytes < self->pools[i].charged_bytes) {
+    if (self->pools[i].pool == pool && !self->pools[i].is_orphan && now_bytes < self->pools[i].charged_bytes) {
       given_back += recharge(self, &self->pools[i], now_bytes);
     }
     jvgpu_unlock(&self->pool_lock);
@@ -205,6 +276,9 @@ jvgpu_charge_t jvgpu_pool_begin(CUmemoryPool *pool, uint64_t bytes, CUstream str
   const jvgpu_pool_t *known = find(self, *pool);
   known = known != NULL ? known : find_or_add(self, *pool, device_of_pool(self, *pool));
   // A pool too many to keep count of gets nothing: less, never more.
+  if (known != NULL && known->device == JVGPU_POOL_ON_HOST) {
+    return (jvgpu_charge_t){.self = NULL};
+  }
   const int device = known == NULL ? JVGPU_NO_DEVICE : (int)known->device;
   // The clock that a look at the agent needs is dear here; a plain allocation looks each time.
   if (jvgpu_tick(self, ALLOCATIONS_A_LOOK)) {

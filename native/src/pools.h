@@ -19,10 +19,22 @@ jvgpu_charge_t jvgpu_pool_begin(CUmemoryPool *pool, uint64_t bytes, CUstream str
 // Charge what the pool has reserved now.
 CUresult jvgpu_pool_settle(const jvgpu_charge_t *charge, CUresult result, CUmemoryPool pool);
 
-// Note a pool's device, where the program made the pool.
-void jvgpu_pool_created(jvgpu_process_t *self, CUmemoryPool pool, CUdevice dev);
-// Give back a destroyed pool's charge.
-void jvgpu_pool_destroyed(jvgpu_process_t *self, CUmemoryPool pool);
+// Note a pool's device, where the program made the pool: an index in the claim, or JVGPU_POOL_ON_HOST.
+void jvgpu_pool_created(jvgpu_process_t *self, CUmemoryPool pool, int device);
+// returns: bytes of the pool that are in use. To be asked before it is destroyed.
+uint64_t jvgpu_pool_in_use(jvgpu_process_t *self, CUmemoryPool pool);
+// Give back a destroyed pool's charge; what was in use stays charged until it is freed.
+// source: CUDA Driver API 13.0, cuMemPoolDestroy: outstanding allocations outlive their pool.
+void jvgpu_pool_destroyed(jvgpu_process_t *self, CUmemoryPool pool, uint64_t in_use_bytes);
+
+// A piece of memory that may be an orphaned pool's, before and after it is freed.
+typedef struct jvgpu_piece_s {
+  CUmemoryPool pool;  // NULL = none of an orphan
+  uint64_t     bytes;
+} jvgpu_piece_t;
+
+jvgpu_piece_t jvgpu_pool_piece(jvgpu_process_t *self, CUdeviceptr dptr);
+void jvgpu_pool_piece_freed(jvgpu_process_t *self, const jvgpu_piece_t *piece);
 
 // Look at every charged pool again; what synchronisation let go is given back.
 void jvgpu_pools_look(jvgpu_process_t *self);

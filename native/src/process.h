@@ -14,8 +14,8 @@
 #include "jvgpu/pages.h"
 #include "ledger.h"
 #include "meter.h"
-#include "pacer.h"
 #include "moving.h"
+#include "pacer.h"
 #include "vmm.h"
 
 #define JVGPU_MOST_ORDINALS 64
@@ -29,11 +29,14 @@ enum {
 
 // One memory pool of this process, charged with what it has reserved.
 typedef struct jvgpu_pool_s {
-  CUmemoryPool pool;  // NULL = free
-  uint32_t     device;
-  uint32_t     reserved;
+  CUmemoryPool pool;       // NULL = free
+  uint32_t     device;     // JVGPU_POOL_ON_HOST: charged to none
+  uint32_t     is_orphan;  // destroyed by the program, but some of its memory is in use still
   uint64_t     charged_bytes;
+  uint64_t     in_use_bytes;  // of an orphan
 } jvgpu_pool_t;
+
+#define JVGPU_POOL_ON_HOST 0x7fffffff
 
 // Memory of graphs: per device of the claim, charged with what the driver has reserved for all of them.
 typedef struct jvgpu_graph_memory_s {
@@ -76,6 +79,7 @@ typedef struct jvgpu_process_s {
   jvgpu_pacer_t *pacers[JVGPU_MAX_DEVICES];
 
   uint32_t     has_freed;  // memory was given back to a pool, which may let go of it when the host waits
+  uint32_t     has_orphans;  // one of the next is, or was, an orphan
   jvgpu_lock_t pool_lock;
   jvgpu_pool_t pools[JVGPU_MOST_POOLS];
   CUcontext    primary[JVGPU_MOST_ORDINALS];

@@ -46,6 +46,7 @@ typedef struct jvgpu_real_s {
   CUresult (*cuGraphMemAllocNodeGetParams)(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *params);
   CUresult (*cuGraphNodeGetType)(CUgraphNode node, int *type);
   CUresult (*cuStreamGetDevice)(CUstream stream, CUdevice *dev);
+  CUresult (*cuPointerGetAttribute)(void *value, int attribute, CUdeviceptr dptr);
   CUresult (*cuMemGetAddressRange_v2)(CUdeviceptr *base, size_t *bytes, CUdeviceptr dptr);
   nvmlReturn_t (*nvmlDeviceGetUUID)(nvmlDevice_t device, char *uuid, unsigned int length);
 } jvgpu_real_t;

@@ -42,6 +42,22 @@ def event(agent: Any, kind: str, pid: int) -> Any:
         time.sleep(0.02)
 
 
+def said_of(agent: Any, granted: Any, kind: str) -> Any:
+    """Return the first event of a kind about a claim; wait for it."""
+    deadline = time.monotonic() + 30
+    while not (found := [each for each in agent.user(granted).events() if each["kind"] == kind]):
+        assert time.monotonic() < deadline, agent.hub.events()
+        time.sleep(0.02)
+    return found[0]
+
+
+def until_drift(agent: Any, granted: Any, drift_bytes: int) -> None:
+    deadline = time.monotonic() + 30
+    while agent.user(granted).usage()["devices"][0]["memory_drift_bytes"] != drift_bytes:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def after_two_looks() -> None:
     """Let the audit look at claimed devices at least twice: it does so four times a second."""
     time.sleep(1)
@@ -207,6 +223,46 @@ def test_a_page_full_of_nonsense_is_flagged_and_not_believed(agent: Any, device_
     assert liar.asked("spoil 255") == "spoilt"
 
     assert "more memory than the device has" in event(agent, "usage", liar.pid)["message"]
+
+
+def test_more_memory_than_the_limit_is_said(agent: Any, device_user: Start) -> None:
+    granted = agent.claim(share="1/4", memory="10GiB")
+    dropped = device_user(granted, without=("LD_PRELOAD",), ordinal=agent.ordinal(granted))
+    assert dropped.asked(f"hold {12 * GIB}") == "held"
+
+    found = said_of(agent, granted, "excess")
+
+    assert "and may have 10.0 GiB" in found["message"]
+    assert dropped.asked("give") == "given", "by default it is only said"
+
+
+def test_by_policy_the_process_that_has_most_beyond_what_it_was_granted_is_ended(
+    agent_with: Callable[..., AbstractContextManager[Any]], device_user: Start
+) -> None:
+    with agent_with("--on-excess", "kill") as agent:
+        granted = agent.claim(share="1/4", memory="10GiB")
+        honest, liar = device_user(granted), device_user(granted)
+        assert honest.asked(f"hold {4 * GIB}") == "held"
+        # It makes its page say little again and again, and so gets what the other has already.
+        assert liar.asked(f"hold {5 * GIB}") == "held"
+        assert liar.asked("spoil 0") == "spoilt"
+        liar.asked(f"hold {4 * GIB}")
+
+        said = said_of(agent, granted, "kill")
+
+        assert liar.process.wait(30) == -signal.SIGKILL
+        assert said["pid"] == liar.pid
+        assert honest.asked(f"hold {GIB}") == "held"
+
+
+def test_drift_is_shown(agent: Any, device_user: Start, attach: Start) -> None:
+    """A page that says more than the device has given: charged all the same, and shown as less than charged."""
+    granted = agent.claim(share="1/4", memory="10GiB")
+    attach(agent, granted).write_use(held=3 * GIB)
+
+    until_drift(agent, granted, -3 * GIB)
+
+    assert f"{-3.0 * GIB}" in agent.metrics() or "-3.221225472e+09" in agent.metrics()
 
 
 def test_events_are_counted_for_prometheus(agent: Any, device_user: Start) -> None:

@@ -122,3 +122,22 @@ def test_who_ends_the_benchmark_ends_all_of_it(tmp_path: Path, scratch: Path, ho
     wait_until_nobody_is_left(scratch)
     if how is signal.SIGTERM:
         assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        pytest.param(["--simulate", "h2000"], "known boards are", id="an unknown board"),
+        pytest.param(["--match", "("], "no regular expression", id="no regular expression"),
+        pytest.param(["--match", "no such thing"], "leave no experiment", id="nothing that matches"),
+        pytest.param(["--scale", "0"], "--scale", id="no time at all"),
+        pytest.param(["--peer-env", "A=1"], "none is named", id="settings of nobody"),
+        pytest.param(["--peer-preload", "/nowhere.so"], "there is no file", id="a library that is not there"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_what_would(arguments: list[str], told: str) -> None:
+    done = run("--simulate", "h200", *arguments)
+
+    assert done.returncode != 0
+    assert told in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr

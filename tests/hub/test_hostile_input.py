@@ -132,9 +132,10 @@ def test_what_is_not_understood_is_refused_with_a_message_and_changes_nothing(
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
-        pytest.param("/hub/vgpu/live?user=ada", {403}, id="another's figures"),
-        pytest.param(f"/hub/vgpu/live?user={SCRIPT}", {403}, id="figures of HTML"),
-        pytest.param("/hub/vgpu/live?user=", {403}, id="nobody's figures"),
+        pytest.param("/hub/vgpu/live?user=ada", {404}, id="another's figures"),
+        pytest.param(f"/hub/vgpu/live?user={SCRIPT}", {404}, id="figures of HTML"),
+        pytest.param("/hub/vgpu/queue?user=ada", {404}, id="another's place"),
+        pytest.param("/hub/vgpu/queue?user=", {200}, id="nobody's place"),
         pytest.param(f"/hub/vgpu/queue?server={SCRIPT}", {200}, id="a place of HTML"),
         pytest.param("/hub/vgpu/queue?server=" + "x" * 5_000, {200}, id="a place of a long name"),
         pytest.param(f"/hub/vgpu/spawn?vgpu_profile={SCRIPT}", {200}, id="a link of HTML"),
@@ -158,6 +159,29 @@ def test_our_pages_show_what_they_are_sent_as_text_and_lead_nowhere_else(
     assert answer.url.path.startswith("/hub/")
     assert answer.url.path != "/hub/logout"
     assert agent.claims() == []
+
+
+def test_our_pages_are_for_people_who_logged_in_not_for_tokens(mallory: Mallory) -> None:
+    with httpx.Client(base_url=mallory.hub.url, headers={**mallory.api.headers}, timeout=60) as script:
+        pages = [script.get(f"/hub/vgpu/{page}") for page in ("queue", "live", "spawn")]
+        given_up = script.post("/hub/vgpu/queue", data={"user": "mallory"})
+
+    assert [(page.status_code, page.headers["Location"].split("?")[0]) for page in pages] == [(302, "/hub/login")] * 3
+    assert given_up.status_code == 403
+
+
+def test_who_may_start_everyones_servers_sees_what_they_are_offered_and_where_they_wait(mallory: Mallory) -> None:
+    mallory.hub.api.post("/users/ada")
+
+    with mallory.hub.browser("boss") as boss:
+        with boss.stream("GET", "/hub/vgpu/live", params={"user": "ada"}) as stream:
+            first = json.loads(next(stream.iter_lines()).removeprefix("data: "))
+        queue = boss.get("/hub/vgpu/queue", params={"user": "ada"})
+        nobody = boss.get("/hub/vgpu/live", params={"user": "nobody"})
+
+    assert [offer["note"] for offer in first["offers"]] == ["4 of 4 free now.", "2 of 2 free now.", "1 of 1 free now."]
+    assert "The server ada does not wait for a GPU." in queue.text
+    assert nobody.status_code == 404
 
 
 def test_nobody_starts_anothers_server_nor_gives_up_their_place(mallory: Mallory, agent: Any) -> None:

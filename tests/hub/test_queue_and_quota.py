@@ -111,7 +111,7 @@ def test_the_progress_page_says_the_position_and_the_place_can_be_given_up(busy:
         assert token
         assert browser.post("/hub/vgpu/queue").status_code == 403  # another site's form
         done = browser.post("/hub/vgpu/queue", data={"_xsrf": unescape(token[1]), "server": ""})
-        assert "Your place was given up." in done.text
+        assert "The place was given up." in done.text
     wait_in_line(busy, [])
     busy.wait_until(lambda: not busy.servers("quick-waiter"), "the start ends", seconds=20)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +83,59 @@ print(cuda.get_current_device().name)
 """)
 
     assert run(node, sys.executable, str(script)).strip().startswith("Simulated NVIDIA")
+
+
+# Of numba's own tests those of its driver part that compile nothing: for that it needs NVIDIA's compiler.
+NUMBA_TESTS = (
+    *("array_attr", "cuda_auto_context", "cuda_memory", "deallocations", "emm_plugins", "events", "host_alloc"),
+    *("pinned", "profiler", "reset_device", "select_device", "streams"),
+)
+
+
+def test_numba_s_own_tests_of_its_driver_part_hold(make_node: Callable[[str], Any], tmp_path: Path) -> None:
+    pytest.importorskip("numba_cuda")
+    pytest.importorskip("filecheck")
+    node = make_node("2xh200")
+    names = [f"numba.cuda.tests.cudadrv.test_{name}" for name in NUMBA_TESTS]
+
+    done = subprocess.run(
+        [sys.executable, "-m", "unittest", *names],
+        env=node.environment(),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    (count,) = re.findall(r"^Ran (\d+) tests", done.stderr, re.MULTILINE)
+    assert int(count) >= 50
+
+
+def test_cuda_core_launches_what_computes(node: Any, tmp_path: Path) -> None:
+    pytest.importorskip("cuda.core")
+    script = tmp_path / "scaled.py"
+    script.write_text("""
+import array, ctypes
+from cuda.bindings import driver
+from cuda.core import Device, LaunchConfig, ObjectCode, launch
+
+device = Device(0)
+device.set_current()
+stream = device.create_stream()
+buffer = device.allocate(4000, stream=stream)
+values = array.array("f", [2.0] * 1000)
+stream.sync()
+driver.cuMemcpyHtoD(int(buffer.handle), values.buffer_info()[0], 4000)
+kernel = ObjectCode.from_ptx(b"// any text").get_kernel("scale")
+launch(stream, LaunchConfig(grid=8, block=128), kernel, int(buffer.handle), ctypes.c_float(3.0), ctypes.c_int(1000))
+event = stream.record()
+stream.sync()
+driver.cuMemcpyDtoH(values.buffer_info()[0], int(buffer.handle), 4000)
+assert event.is_done
+buffer.close(stream)
+print(device.name, set(values))
+""")
+
+    assert run(node, sys.executable, str(script)).strip() == "Simulated NVIDIA A100-SXM4-80GB {6.0}"

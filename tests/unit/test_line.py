@@ -115,6 +115,24 @@ def test_among_those_alike_only_the_first_of_a_group_may_be_next(
     assert line.kinds == {one.kind for one in waiting}
 
 
+def test_among_ten_thousand_who_is_next_is_found_by_looking_at_the_first_of_each_kind_and_group() -> None:
+    """It was found by sorting all of them, and asking each whether it fits."""
+    waiting = [
+        replace(person(f"p{n}", group=f"g{n % 5}"), number=n, kind="small" if n == 9_999 else f"large-{n % 3}")
+        for n in range(10_000)
+    ]
+    asked: list[Waiting] = []
+
+    def fits(one: Waiting) -> bool:
+        asked.append(one)
+        return one.kind == "small"
+
+    found = next_in(Line(waiting).heads(), fits, 0.0, 1.0)
+
+    assert found == waiting[-1]
+    assert len(asked) <= 5 * 4
+
+
 @given(people, people)
 def test_a_clock_that_is_put_back_lets_nobody_overtake(early: list[Waiting], late: list[Waiting]) -> None:
     early = [Waiting(("e" + one.key[0], ""), "a", 0.25, 1, one.arrived_at + 2e6, number=1) for one in early]

@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include "check.h"
-#include "cuda_abi.h"
+#include "cuda_abi_graph.h"
 #include "state.h"
 
 #define MIB (1ull << 20)

@@ -3,7 +3,7 @@
 #include <time.h>
 
 #include "check.h"
-#include "cuda_abi.h"
+#include "cuda_abi_graph.h"
 #include "state.h"
 
 CUresult cuInit(unsigned int flags);

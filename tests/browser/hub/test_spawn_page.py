@@ -124,12 +124,15 @@ def test_who_is_refused_by_a_quota_reads_when_there_is_room_again(
     page.get_by_role("button", name="Start").click()
 
     sentence = re.compile(r"GPU-hours are used: there is room again from 20\d\d-\d\d-\d\d \d\d:\d\d UTC[+-]\d\d:\d\d")
-    expect(page.locator(".spawn-error-msg")).to_contain_text(sentence)
+    # On the form again, or, where the hub took longer than a second, on the progress page.
+    expect(page.get_by_text(sentence).first).to_be_visible()
+    if page.locator(".spawn-error-msg").count():
+        keep_picture("spawn-refused")
+    page.goto(f"{hub.url}/hub/spawn")
     expect(row(page, "1/4 GPU")).to_contain_text("Not for you now")
     expect(choice(page, "1/4 GPU")).to_be_disabled()
     expect(choice(page, "no GPU")).to_be_enabled()
     assert lab.violations(".jupyter-vgpu-profiles") == []
-    keep_picture("spawn-refused")
     assert agent_of_the_run.claims() == []
 
 
@@ -149,7 +152,7 @@ def test_who_waits_sees_their_position_and_gives_up_the_place_on_the_progress_pa
     keep_picture("queue")
     page.locator("#progress-message").get_by_role("button", name="Give up this place").click()
 
-    expect(page.get_by_role("status")).to_have_text("Your place was given up.")
+    expect(page.get_by_role("status")).to_have_text("The place was given up.")
     assert lab.violations("main, .container") == []
     hub.wait_until(lambda: not hub.servers("quick-waiter"), "the start has ended")
     assert hub.ledger().places() == []
@@ -181,5 +184,6 @@ def test_the_page_works_without_scripts(
     choice(page, "1/2 GPU").check()
     page.get_by_role("button", name="Start").click()
 
+    assert page.locator(".spawn-error-msg").all_inner_texts() == []
     hub.wait_ready("quick-plain")
     assert [claim["profile"] for claim in agent_of_the_run.claims()] == ["1/2 GPU"]
