@@ -65,6 +65,7 @@ async def serve(settings: ServiceSettings, listen: Callable[[], socket.socket]) 
     lookout = Lookout(
         HubClient(settings.agent, timeout_seconds=_AGENT_TIMEOUT_SECONDS),
         lambda: Ledger(settings.ledger_url, settings.hub_name),
+        settings.hub_name,
     )
     server = HTTPServer(make_application(lookout), max_body_size=_LARGEST_BODY_BYTES, xheaders=True)
     server.add_socket(listen())

@@ -22,13 +22,16 @@ _Result = TypeVar("_Result")
 class Lookout:
     """The one place of the service that asks agent and ledger."""
 
-    def __init__(self, client: HubClient, open_ledger: Callable[[], Ledger]) -> None:
+    def __init__(self, client: HubClient, open_ledger: Callable[[], Ledger], hub_name: str = "") -> None:
         """Take what to ask; nothing is opened yet.
 
         Args:
             client: The agent.
             open_ledger: Opens the ledger; called again until it succeeds.
+            hub_name: How the hub is called at the agent; empty = the ledger knows, and until it was opened once no
+                claim is known to be this hub's.
         """
+        self._hub_name = hub_name
         self.client = client
         self.usages: dict[str, UsageInfo] = {}
         self._open_ledger = open_ledger
@@ -71,10 +74,9 @@ class Lookout:
         claims: Sequence[ClaimInfo] | None = None
         entries: Sequence[Entry] = ()
         waiting: Sequence[Place] = ()
-        hub_name = ""
         try:
             ledger = await self.ledger()
-            hub_name = ledger.hub_name
+            self._hub_name = ledger.hub_name
             entries = await asyncio.to_thread(ledger.open_entries)
             waiting = await asyncio.to_thread(ledger.places)
         except VGPUError as error:
@@ -82,11 +84,11 @@ class Lookout:
         try:
             devices = await asyncio.to_thread(self.client.devices)
             claims = await asyncio.to_thread(self.client.claims)
-            self.usages = await self._usages([claim["claim"] for claim in claims if claim["hub"] == hub_name])
+            self.usages = await self._usages([claim["claim"] for claim in claims if claim["hub"] == self._hub_name])
         except VGPUError as error:
             claims, devices, self.usages = None, (), {}
             troubles.append(f"The node agent does not answer, so the list is the ledger's: {error}")
-        held = held_claims(hub_name, claims, entries, devices, self.usages)
+        held = held_claims(self._hub_name, claims, entries, devices, self.usages)
         return Overview(time.time(), held, tuple(devices), tuple(waiting), tuple(troubles))
 
     async def _usages(self, claim_ids: Sequence[str]) -> dict[str, UsageInfo]:

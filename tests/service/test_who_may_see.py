@@ -1,4 +1,4 @@
-"""CASES 47: nobody whom the hub does not let in gets past a handler, and A sees nothing of B; real hub, proxy, tokens."""
+"""CASES 47: nobody whom the hub does not let in gets past a handler, and A sees nothing of B; all parts are real."""
 
 from __future__ import annotations
 
