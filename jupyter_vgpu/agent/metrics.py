@@ -118,6 +118,9 @@ class _AgentCollector(Collector):
 
     def _events(self) -> Iterable[Metric]:
         events = self._agent.events
+        looks = CounterMetricFamily("jupyter_vgpu_audit_looks", "Looks of the audit that are back.")
+        looks.add_metric([], self._agent.oversight.looks if self._agent.oversight is not None else 0)
+        yield looks
         noted = CounterMetricFamily("jupyter_vgpu_events", "What the audit noted, by kind.", labels=["kind"])
         for kind in KINDS:
             noted.add_metric([kind], events.counts[kind])

@@ -79,6 +79,7 @@ class Oversight:
         self._auditor: Auditor | None = None
         self._is_asked = False
         self._beats = 0
+        self.looks = 0
         self._seen_at: dict[str, float] = {}
         self._pages: dict[tuple[str, int, int, int], PageWatch] = {}
         self._ledgers: dict[tuple[str, int], Reconciliation] = {}
@@ -139,6 +140,7 @@ class Oversight:
         self._is_asked = False
         if self._auditor is None:
             return
+        self.looks += 1
         self.trouble = sight.trouble
         self._seen_at.update(dict.fromkeys(sight.looks, sight.at))
         tenants = self._tenants()

@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import mmap
 import os
+import re
 import shutil
 import signal
 import socket
@@ -40,7 +41,7 @@ USE_BYTES = 128
 SLOT_AT, SLOT_BYTES = 64, 64 + 16 * USE_BYTES
 
 
-def eventually(holds: Callable[[], Any], what: str, seconds: float = 10.0) -> Any:
+def eventually(holds: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
     """Return what `holds` returns once that is true; fail when it never is."""
     deadline = time.monotonic() + seconds
     while not (answer := holds()):
@@ -115,9 +116,13 @@ class AgentProcess:
         profile = parse_profiles({"offer": entry or {"share": "1/4"}})[0]
         return self.hub.create_claim(ClaimRequest(tenant, "hub", os.getuid() if uid is None else uid, profile))
 
+    def looks(self) -> int:
+        """Return how often the audit has looked, at a device with claims or at all."""
+        return int(float(re.search(r"^jupyter_vgpu_audit_looks_total (\S+)$", self.metrics(), re.MULTILINE)[1]))
+
     def metrics(self) -> str:
         """Return what Prometheus gets."""
-        connection = http.client.HTTPConnection("localhost", timeout=10)
+        connection = http.client.HTTPConnection("localhost", timeout=60)
         connection.sock = socket.socket(socket.AF_UNIX)
         connection.sock.connect(str(self.folder / "hub.sock"))
         try:
@@ -239,7 +244,7 @@ def request_of(secret: str, layout: int = LAYOUT, magic: int = MAGIC) -> bytes:
 def connected(path: Path) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     # As the library does it: where too many wait to be let in, it waits its turn.
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 10, 0))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 60, 0))
     # And an agent that takes up the claims of another lets nobody in before it knows what they have.
     deadline = time.monotonic() + START_SECONDS
     while True:
@@ -249,7 +254,7 @@ def connected(path: Path) -> socket.socket:
         except ConnectionRefusedError:
             assert time.monotonic() < deadline, "the agent lets nobody attach"
             time.sleep(0.02)
-    connection.settimeout(10)
+    connection.settimeout(60)
     return connection
 
 

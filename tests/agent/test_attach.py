@@ -26,7 +26,7 @@ def request_of(secret: str, layout: int = 2, magic: int = 0x4A564750) -> bytes:
 
 def connected(agent: Any) -> socket.socket:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    connection.settimeout(10)
+    connection.settimeout(60)
     connection.connect(str(agent.attach_socket))
     return connection
 
@@ -120,7 +120,7 @@ def test_silent_ones_hold_up_nobody_and_are_shown_out(agent: Any, attach: Ask) -
 
     assert attach(agent, granted).status == OK
     for connection in silent:
-        assert connection.recv(100) == b"", "the agent closes within the test's patience of 10 s"
+        assert connection.recv(100) == b"", "the agent closes within the test's patience of 60 s"
         connection.close()
 
 
@@ -130,7 +130,7 @@ def test_a_flood_of_connections_is_bounded_and_passes(own_agent: Any, attach: As
     at_once = [own_agent.hub.health()["pid"], descriptors(own_agent)]
 
     attached = None
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while (attached is None or attached.status != OK) and time.monotonic() < deadline:
         try:
             attached = attach(own_agent, granted)
@@ -177,7 +177,7 @@ def test_a_process_that_died_after_asking_gets_no_slot(agent: Any) -> None:
         ],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
         check=True,
     )
 
@@ -244,6 +244,7 @@ def test_the_agent_shows_that_it_lives(agent: Any, attach: Ask) -> None:
     attached = attach(agent, agent.claim())
     first = attached.control()["heartbeat_ns"]
 
-    time.sleep(0.6)
-
-    assert attached.control()["heartbeat_ns"] > first
+    deadline = time.monotonic() + 60
+    while attached.control()["heartbeat_ns"] <= first:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

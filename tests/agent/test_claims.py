@@ -26,7 +26,7 @@ GOOD = {
 
 def post(agent: Any, body: Any) -> tuple[int, Any]:
     """Return status and body of a claim asked for with `body` as it is."""
-    connection = http.client.HTTPConnection("localhost", timeout=10)
+    connection = http.client.HTTPConnection("localhost", timeout=60)
     connection.sock = socket.socket(socket.AF_UNIX)
     connection.sock.connect(str(agent.folder / "hub.sock"))
     try:
@@ -224,7 +224,7 @@ def test_a_body_that_is_no_claim_is_refused(agent: Any, body: bytes) -> None:
 
 def test_a_body_without_end_is_not_read(agent: Any) -> None:
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(10)
+        connection.settimeout(60)
         connection.connect(str(agent.folder / "hub.sock"))
         connection.sendall(b"POST /v1/claims HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n")
         answer = connection.recv(100)

@@ -18,12 +18,10 @@ def used(agent: Any, granted: Any) -> int:
     return int(agent.hub.usage(granted.claim["claim"])["devices"][0]["memory_used_bytes"])
 
 
-def until(holds: Callable[[], bool]) -> float:
-    """Return after how many seconds `holds` held."""
+def until(holds: Callable[[], bool]) -> None:
     started = time.monotonic()
     while not holds():
-        assert time.monotonic() - started < 10
-    return time.monotonic() - started
+        assert time.monotonic() - started < 60
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
@@ -40,16 +38,20 @@ def test_memory_of_a_dead_process_is_free_again(agent: Any, holder: Start, numbe
     assert agent.hub.usage(granted.claim["claim"])["processes"] == []
 
 
-def test_a_killed_ones_memory_is_free_within_100_ms(agent: Any, holder: Start) -> None:
-    """Nothing polls for it: the shortest of five waits is well below any period of the agent's."""
+def test_a_killed_ones_memory_is_free_at_once(agent: Any, holder: Start) -> None:
+    """Nothing polls for it: a question that the agent takes in after the death finds the memory free.
+
+    The first may come in the same round as the death.
+    """
     granted = agent.claim()
-    waits = []
     for _ in range(5):
         process, _ = holder(agent, granted, GIB)
+        assert used(agent, granted) == GIB
         process.kill()
-        waits.append(until(lambda: used(agent, granted) == 0))
+        process.wait()
+        used(agent, granted)
 
-    assert min(waits) < 0.1
+        assert used(agent, granted) == 0
 
 
 def test_a_child_that_keeps_the_connection_and_the_pages_does_not_keep_the_slot(agent: Any, holder: Start) -> None:

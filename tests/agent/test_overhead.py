@@ -16,7 +16,7 @@ def device_of(agent: Any, granted: Any) -> Any:
 
 
 def until(agent: Any, granted: Any, holds: Callable[[Any], bool]) -> Any:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not holds(device := device_of(agent, granted)):
         assert time.monotonic() < deadline, device
         time.sleep(0.02)

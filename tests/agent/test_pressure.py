@@ -17,7 +17,7 @@ def pressure_on(agent: Any, granted: Any) -> dict[str, Any]:
 
 
 def wait_until(holds: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -36,11 +36,9 @@ def test_a_neighbour_is_felt_while_it_works_and_named_nowhere(agent: Any, attach
         neighbour.write_use(launches=1 + passed // 1_000_000, busy=passed // 4)
         return pressure_on(agent, mine)
 
-    wait_until(lambda: work()["gpu_time_fraction"] > 0)
+    # Both are of the last second, in which a busy machine may not have let it work.
+    wait_until(lambda: (felt := work())["neighbours"] == 1 and 0 < felt["gpu_time_fraction"] < 1)
 
-    felt = work()
-    assert felt["neighbours"] == 1
-    assert 0 < felt["gpu_time_fraction"] < 1
     # Nobody is their own neighbour, and nothing but figures goes to the other.
     assert pressure_on(agent, theirs)["neighbours"] == 0
     said = json.dumps([agent.user(mine).usage(), agent.user(mine).slice()])

@@ -19,7 +19,7 @@ from jupyter_vgpu.sim import create_boards
 GIB, MIB = 1 << 30, 1 << 20
 CONTEXT = 450 * MIB  # jupyter_vgpu/boards/a100-80.json
 STALE_SECONDS = 2.0  # native/src/attach.c: without a heartbeat for so long a process looks for another agent
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0
 Start = Callable[..., Any]
 
 
@@ -129,11 +129,14 @@ def test_no_byte_is_lost_when_threads_allocate_and_free_while_their_process_move
     granted = ten_gib(agent_on_board)
     user = device_user(granted)
 
-    user.tell(f"churn 7 4 {64 * MIB}")
     replace(agent_on_board)
-    until(lambda: user.pid in granted_bytes(agent_on_board, granted), "it is in the new page")
 
-    assert int(user.answer()) > 0
+    def has_moved_at_work() -> bool:
+        assert int(user.asked(f"churn 1 4 {64 * MIB}")) > 0
+        return user.pid in granted_bytes(agent_on_board, granted)
+
+    # Whichever thread comes first once the next agent lets processes in takes all along, in the midst of their work.
+    until(has_moved_at_work, "it is in the new page")
     # The next call carries over what came late into the page that was left.
     assert user.asked(f"hold {2 * MIB}") == "held"
     assert granted_bytes(agent_on_board, granted) == {user.pid: 2 * MIB}
@@ -141,11 +144,9 @@ def test_no_byte_is_lost_when_threads_allocate_and_free_while_their_process_move
     until(lambda: user.asked(f"hold {10 * GIB - CONTEXT - 2 * MIB}") == "held", "all that is free can be had")
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_limit_holds_at_every_moment_while_agents_come_and_go(
-    agent_on_board: Any, device_user: Start, seed: int
-) -> None:
+def test_the_limit_holds_at_every_moment_while_agents_come_and_go(agent_on_board: Any, device_user: Start) -> None:
     """Three processes take and give back in turns, through a restart, until all are in the new pages."""
+    seed = random.randrange(1 << 30)
     dice = random.Random(seed)
     granted = ten_gib(agent_on_board)
     users = [device_user(granted) for _ in range(3)]
@@ -162,7 +163,7 @@ def test_the_limit_holds_at_every_moment_while_agents_come_and_go(
                 held[user.pid] = 0
             elif user.asked(f"hold {size}") == "held":
                 held[user.pid] += size
-            assert sum(held.values()) <= 10 * GIB, held
+            assert sum(held.values()) <= 10 * GIB, (held, seed)
 
     take_turns(lambda: sum(held.values()) >= 6 * GIB)
     replace(agent_on_board)

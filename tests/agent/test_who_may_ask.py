@@ -22,7 +22,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become 
 
 
 def get(path: Any, url: str, token: str = "") -> tuple[int, dict[str, Any]]:
-    connection = http.client.HTTPConnection("localhost", timeout=10)
+    connection = http.client.HTTPConnection("localhost", timeout=60)
     connection.sock = socket.socket(socket.AF_UNIX)
     connection.sock.connect(str(path))
     try:
@@ -50,7 +50,7 @@ def as_nobody(agent: Any, token: str | None) -> str:
         ],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=True,
     )
     return tried.stdout.strip()
@@ -143,7 +143,7 @@ def test_a_path_that_is_not_part_of_the_api_is_said_to_be_so(agent: Any) -> None
 def test_noise_on_user_sock_holds_up_nobody(agent: Any, noise: bytes) -> None:
     granted = agent.claim()
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(10)
+        connection.settimeout(60)
         connection.connect(str(agent.folder / "user.sock"))
         with suppress(BrokenPipeError, ConnectionResetError):
             connection.sendall(noise)
@@ -183,7 +183,7 @@ def test_one_users_connections_are_bounded(public_agent: Any) -> None:
         ],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=True,
     )
 

@@ -198,7 +198,7 @@ def test_a_tenant_goes_on_when_the_agent_is_killed_and_is_counted_again_by_the_n
     agent.end(signal.SIGKILL)
     without_agent = asks()
     agent.start()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     answers = []
     while held.used_bytes() < 4 << 30 and time.monotonic() < deadline:
         answers.append(asks())
@@ -217,7 +217,7 @@ def test_sigkill_of_a_whole_group_frees_everything(ten_gib: Any) -> None:
 
     for program in programs:
         os.kill(program.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 2
+    deadline = time.monotonic() + 60
     while ten_gib.used_bytes() and time.monotonic() < deadline:
         time.sleep(0.01)
 
