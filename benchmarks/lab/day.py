@@ -204,14 +204,23 @@ def is_good(found: dict[str, Any]) -> bool:
 
 
 def end_orphans(folder: Path) -> None:
-    """End servers that a killed hub had started and not yet written down: no hub knows them, ours or JupyterHub's."""
-    home = f"HOME={folder / 'homes'}/".encode()
+    """End what is left of the hub: servers that a killed one had not written down yet are known to no other."""
+    ours = (f"HOME={folder / 'homes'}/".encode(), f"HUB_TEST_FOLDER={folder}".encode())  # students, and hub and proxy
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if entry.name.isdigit() and any(
-                part.startswith(home) for part in (entry / "environ").read_bytes().split(b"\0")
+                part.startswith(ours) for part in (entry / "environ").read_bytes().split(b"\0")
             ):
                 os.kill(int(entry.name), signal.SIGKILL)
+
+
+def forget(hub: Any, agent: Any) -> None:
+    """Remove what hub and agent have written; LAB_KEEP in the environment keeps it."""
+    if os.environ.get("LAB_KEEP"):
+        print(f"kept: {hub.folder} {agent.folder}")
+        return
+    shutil.rmtree(hub.folder, ignore_errors=True)
+    shutil.rmtree(agent.folder, ignore_errors=True)
 
 
 def main() -> int:
@@ -231,7 +240,7 @@ def main() -> int:
         seminar=frozenset(f"student-{n}" for n in range(0, wanted.users, 5)),
         seminar_slices=max(1, wanted.users // 25),
         greedy=frozenset(f"student-{n}" for n in range(3, wanted.users, 20)),
-        greedy_hours=0.003,
+        greedy_hours=0.005,
     )
     agent = parts.Agent(wanted.boards)
     hub = agent.hub(
@@ -242,23 +251,18 @@ def main() -> int:
     )
     hub.config, hub.start_seconds = HERE / "hub_config.py", 600.0
     hub.api._transport = httpx.HTTPTransport(limits=httpx.Limits(max_connections=2 * wanted.users + 10))
-    try:
+    with contextlib.ExitStack() as stack:  # every step of tidying, whatever became of the one before
+        stack.callback(forget, hub, agent)
+        stack.callback(agent.stop)
+        stack.callback(end_orphans, hub.folder)
+        stack.callback(hub.stop)
+        stack.callback(hub.revive)
         agent.start()
         hub.start()
         day = Day(hub, agent, wanted, rules)
         is_over = day.live()
         day.end()
         found = summary(day, is_over)
-    finally:
-        hub.revive()
-        hub.stop()
-        end_orphans(hub.folder)
-        agent.stop()
-        if os.environ.get("LAB_KEEP"):
-            print(f"kept: {hub.folder} {agent.folder}")
-        else:
-            shutil.rmtree(hub.folder)
-            shutil.rmtree(agent.folder)
     print(*lines(found), sep="\n", flush=True)
     if wanted.out is not None:
         wanted.out.mkdir(parents=True, exist_ok=True)

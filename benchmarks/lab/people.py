@@ -13,8 +13,9 @@ from typing import Any
 import httpx
 
 ODDS = {"1/4 GPU": 75, "1/2 GPU": 20, "whole GPU": 5}
-_LOOK_SECONDS = 0.5
+_LOOK_SECONDS = 1.0
 _ASK_AGAIN_SECONDS = 4.0
+_GROUP_IS_FULL_SECONDS = 15.0  # a refused start costs JupyterHub as much as another
 _PAGE = 100
 
 
@@ -69,13 +70,18 @@ class Board(threading.Thread):
 
 @dataclass(frozen=True)
 class Script:
-    """One user: when they come (seconds of the day), what they want, for how long they work, how often they come."""
+    """One user: when they come (seconds of the day), what they want, for how long they work, how often they come.
+
+    Attributes:
+        asks_for_two: Whether they try for a second slice, which nobody may have.
+    """
 
     user: str
     arrives: float
     profile: str
     works: float
     visits: int
+    asks_for_two: bool
 
 
 def scripts(users: int, seconds: float, greedy: frozenset[str], seed: int) -> list[Script]:
@@ -86,9 +92,9 @@ def scripts(users: int, seconds: float, greedy: frozenset[str], seed: int) -> li
         user = f"student-{number}"
         arrives, works = chance.uniform(0, seconds), chance.uniform(2, 12)
         profile = chance.choices(list(ODDS), list(ODDS.values()))[0]
-        result.append(
-            Script(user, arrives, "1/2 GPU", 8.0, 20) if user in greedy else Script(user, arrives, profile, works, 1)
-        )
+        if user in greedy:
+            profile, works = "1/2 GPU", 8.0
+        result.append(Script(user, arrives, profile, works, 20 if user in greedy else 1, number % 4 == 1))
     return result
 
 
@@ -123,7 +129,8 @@ class Person:
         for _ in range(self.script.visits):
             if not self._get_slice():
                 break
-            self._try_for_a_second()
+            if self.script.asks_for_two:
+                self._try_for_a_second()
             self._work()
             self._leave()
         self.state = "gone"
@@ -152,14 +159,18 @@ class Person:
             if answer is not None and answer.status_code == 202:
                 self._tally["asked again after a start that was broken off"] += 1
             self.state = "asks"
-            time.sleep(_ASK_AGAIN_SECONDS)
+            time.sleep(
+                _GROUP_IS_FULL_SECONDS if answer is not None and answer.status_code == 403 else _ASK_AGAIN_SECONDS
+            )
 
     def _try_for_a_second(self) -> None:
         answer = self._ask("POST", f"/users/{self.script.user}/servers/second", {"vgpu_profile": self.script.profile})
-        if answer is not None and answer.status_code in (201, 202):
-            self._tally["second slices given"] += 1
-        elif answer is not None and answer.status_code == 403:
+        if answer is not None and answer.status_code == 403:
             self._tally["refused: a second slice"] += 1
+        while (server := self._board.next_look(self.script.user).get("second")) is not None:
+            if server["ready"]:
+                self._tally["second slices given"] += 1
+                return
 
     def _work(self) -> None:
         self.state = "works"

@@ -123,15 +123,25 @@ class ClaimDesk(LoggingConfigurable):
             VGPUError: The agent or the ledger does not answer.
         """
         await self._wait_until_taken(key)
-        holds, devices = await self._ask_agent(self._look, key)
-        if holds:
+        held, is_unsure, devices = await self._ask_agent(self._look, key)
+        for claim_id in held:
+            await self.give_back(key, claim_id, "superseded by a new start")
+        if is_unsure and not held:
             await self.give_back(key, "", "superseded by a new start")
-            devices = await self.devices()
-        return devices
+        return await self.devices() if held else devices
 
-    def _look(self, key: ServerKey) -> tuple[bool, list[DeviceInfo]]:
-        """Return whether a server holds something, and the devices; runs in a thread of the agent's."""
-        return bool(self._from_ledger(self._ledger.open_entries, *key)), self._client.devices()
+    def _look(self, key: ServerKey) -> tuple[list[str], bool, list[DeviceInfo]]:
+        """Return what a server holds, whether the ledger has an open entry, and the devices; runs in a thread.
+
+        An entry without a claim is of a hub that ended before the agent had answered, so the agent is asked too.
+        """
+        entries = self._from_ledger(self._ledger.open_entries, *key)
+        held = [entry.claim_id for entry in entries if entry.claim_id]
+        if len(held) < len(entries):
+            ours = (self._ledger.hub_name, tenant_name(*key))
+            claims = self._client.claims()
+            held = sorted({*held, *(c["claim"] for c in claims if (c["hub"], c["tenant"]) == ours)})
+        return held, bool(entries), self._client.devices()
 
     def _take(
         self,

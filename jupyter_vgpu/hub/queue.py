@@ -108,6 +108,7 @@ class WaitingRoom(LoggingConfigurable):
         self._door = asyncio.Event()  # nobody is served while it is closed
         self._door.set()
         self._server: asyncio.Task[None] | None = None
+        self._hurrying = 0  # starts that did not have to wait and whose claims are being made
 
     async def claim(
         self, key: ServerKey, uid: int, profile: Profile, groups: Sequence[str] = (), over_quota: bool = False
@@ -124,10 +125,15 @@ class WaitingRoom(LoggingConfigurable):
         # What a start that the hub's end broke off has left behind must not be waited for, nor counted.
         devices = await self._desk.clear(key)
         if self._can_be_had_at_once(key, profile, groups, devices):
-            with contextlib.suppress(NoCapacityError):  # somebody was faster
+            self._hurrying += 1
+            try:
                 granted = await self._desk.take(key, uid, profile, groups, over_quota, devices)
                 await self._leave_earlier(key)
                 return Turn(granted)
+            except NoCapacityError:
+                pass  # somebody was faster
+            finally:
+                self._hurrying -= 1
         await self._refuse_at_once(key, profile, groups, over_quota, devices)
         place = await self._desk.in_ledger(self._desk.ledger.queue_up, *key, profile.name)
         self._earlier.pop(key, None)
@@ -154,15 +160,15 @@ class WaitingRoom(LoggingConfigurable):
     def _can_be_had_at_once(
         self, key: ServerKey, profile: Profile, groups: Sequence[str], devices: Sequence[DeviceInfo]
     ) -> bool:
-        """Return whether nobody waits and it fits; refuse what would not fit if all were free.
+        """Return whether nobody waits and it fits beside what is just being claimed; refuse what would never fit.
 
         Raises:
-            NoCapacityError: It would not.
+            NoCapacityError: It would not fit if all were free.
         """
         (offer,) = offers([profile], devices, self._desk.isolation(key[0], groups))
         if not offer.total:
             raise NoCapacityError(f"{profile.name!r} does not fit, however long you wait: {offer.obstacle}")
-        return offer.can_be_had and not self._line and self._door.is_set()
+        return (offer.free or 0) > self._hurrying and not self._line and self._door.is_set()
 
     async def _refuse_at_once(
         self,
