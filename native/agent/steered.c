@@ -12,6 +12,7 @@
 // No process uses more between two looks. A first duration that became known late may be long.
 #define MOST_USED_NS UINT64_C(10000000000)
 #define MOST_BLOCKED 4096u
+#define FEWER_LOOKS 64u
 
 // --- reading pages -------------------------------------------------------------------------------------------
 
@@ -25,9 +26,10 @@ static uint64_t used_by(jvgpu_steered_runner_t *steered, uint32_t slot, uint64_t
 {
   const uint32_t generation = __atomic_load_n(&steered->tenant->generations[slot], __ATOMIC_RELAXED);
   if (generation != steered->generations[slot]) {
+    // A process that comes from an earlier agent's pages brings along what it was charged there.
     steered->generations[slot] = generation;
-    steered->seen_busy_ns[slot] = 0;
-    steered->base_done_ns[slot] = 0;
+    steered->seen_busy_ns[slot] = busy_ns;
+    steered->base_done_ns[slot] = load(&steered->tenant->usage->slots[slot].devices[steered->index].done_ns);
   }
   const uint64_t seen_ns = steered->seen_busy_ns[slot];
   steered->seen_busy_ns[slot] = busy_ns;
@@ -57,6 +59,7 @@ void jvgpu_steered_read(jvgpu_steered_runner_t *steered, jvgpu_runner_t *runner)
   runner->weight_ppm = __atomic_load_n(&limits->share_ppm, __ATOMIC_RELAXED);
   runner->weight_ppm = runner->weight_ppm != 0 ? runner->weight_ppm : 1;
   runner->ceiling_ppm = __atomic_load_n(&limits->ceiling_ppm, __ATOMIC_RELAXED);
+  uint32_t working = 0;
   runner->blocked = 0;
   runner->flight_ns = 0;
   for (uint32_t slot = 0; slot < slots; slot++) {
@@ -67,9 +70,19 @@ void jvgpu_steered_read(jvgpu_steered_runner_t *steered, jvgpu_runner_t *runner)
     const uint64_t     done_ns = load(&use->done_ns);
     const uint64_t     busy_ns = load(&use->busy_ns);
     const uint32_t     blocked = __atomic_load_n(&use->blocked, __ATOMIC_RELAXED);
-    runner->used_ns += used_by(steered, slot, busy_ns);
-    runner->flight_ns += flight_of(steered, slot, busy_ns, done_ns);
-    runner->blocked += steered->was_governed && blocked <= MOST_BLOCKED ? blocked : 0;
+    const uint64_t     used_ns = used_by(steered, slot, busy_ns);
+    const uint64_t     flight_ns = flight_of(steered, slot, busy_ns, done_ns);
+    const uint32_t     stand = steered->was_governed && blocked <= MOST_BLOCKED ? blocked : 0;
+    runner->used_ns += used_ns;
+    runner->flight_ns += flight_ns;
+    runner->blocked += stand;
+    working += used_ns != 0 || flight_ns != 0 || stand != 0;
+  }
+  // Who paused for some looks is not taken for gone: a bound that jumps up and down serves nobody.
+  steered->fewer = working < steered->working ? steered->fewer + 1 : 0;
+  if (working > steered->working || steered->fewer > FEWER_LOOKS) {
+    steered->working = working;
+    steered->fewer = 0;
   }
 }
 
@@ -103,8 +116,10 @@ void jvgpu_steered_write(jvgpu_steered_runner_t *steered, const jvgpu_runner_t *
     steered->alive_ns = at_ns;
     __atomic_store_n(&control->governor_ns, at_ns, __ATOMIC_RELAXED);
   }
-  if (load(&limits->flight_bound_ns) != runner->bound_ns) {
-    __atomic_store_n(&limits->flight_bound_ns, runner->bound_ns, __ATOMIC_RELAXED);
+  // The bound is the claim's; its processes that are at work share it.
+  const uint64_t bound_ns = steered->working > 1 ? runner->bound_ns / steered->working : runner->bound_ns;
+  if (load(&limits->flight_bound_ns) != bound_ns) {
+    __atomic_store_n(&limits->flight_bound_ns, bound_ns, __ATOMIC_RELAXED);
   }
   set_gate(steered, runner->is_open, records, at_ns);
   if (steered->was_governed != runner->is_governed) {

@@ -4,52 +4,9 @@
 #define _GNU_SOURCE
 #include <stddef.h>
 
-#include "attach.h"
-#include "devices.h"
 #include "graph_memory.h"
 #include "hooks.h"
-#include "meter.h"
-#include "pacer.h"
-
-// Launches between two looks at the agent's heartbeat: milliseconds apart at the fastest.
-#define LOOK_EVERY 4096u
-
-static inline jvgpu_launch_t begin(jvgpu_work_t work, CUstream stream, const jvgpu_stream_calls_t *calls)
-{
-  jvgpu_process_t     *self = jvgpu_tenant();
-  const jvgpu_launch_t none = {.meter = NULL};
-  if (self == NULL || jvgpu_is_captured(self, stream, calls->is_capturing)) {
-    return none;
-  }
-  const int device = jvgpu_current_device(self);
-  if (device == JVGPU_NO_DEVICE) {
-    return none;
-  }
-  if (jvgpu_tick(self, LOOK_EVERY)) {
-    jvgpu_attach_renew(self);
-  }
-  // Before anything is charged: a launch that waits has had nothing yet.
-  jvgpu_pacer_t *pacer =
-      jvgpu_pacer_is_needed(&self->control->devices[device]) ? jvgpu_pacer_admit(self, device) : NULL;
-  jvgpu_launch_t launch = jvgpu_meter_begin(self, device, &work, stream, calls);
-  launch.pacer = pacer;
-  return launch;
-}
-
-static inline CUresult end(jvgpu_launch_t launch, CUstream stream, const jvgpu_stream_calls_t *calls, CUresult result)
-{
-  if (launch.meter != NULL) {
-    jvgpu_meter_end(launch, stream, calls, result);
-  }
-  if (launch.pacer != NULL && result == CUDA_SUCCESS) {
-    jvgpu_pacer_launched(launch.pacer, stream, calls, launch.charged_ns);
-  }
-  return result;
-}
-
-// The driver's functions for a stream handle as the caller means it.
-#define LEGACY (&(const jvgpu_stream_calls_t){jvgpu_real.cuEventRecord, jvgpu_real.cuStreamIsCapturing})
-#define PER_THREAD (&(const jvgpu_stream_calls_t){jvgpu_real.cuEventRecord_ptsz, jvgpu_real.cuStreamIsCapturing_ptsz})
+#include "work.h"
 
 static jvgpu_work_t work_of(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
                             unsigned int by, unsigned int bz, unsigned int shared)
@@ -90,9 +47,9 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned
   if (!JVGPU_HAS_CU(cuLaunchKernel)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = begin(work_of(f, gx, gy, gz, bx, by, bz, shared), stream, LEGACY);
-  return end(launch, stream, LEGACY,
-             jvgpu_real.cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
+  const jvgpu_launch_t launch = jvgpu_work_begin(work_of(f, gx, gy, gz, bx, by, bz, shared), stream, JVGPU_LEGACY);
+  return jvgpu_work_end(launch, stream, JVGPU_LEGACY,
+                        jvgpu_real.cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
 }
 
 CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
@@ -102,9 +59,9 @@ CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, uns
   if (!JVGPU_HAS_CU(cuLaunchKernel_ptsz)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = begin(work_of(f, gx, gy, gz, bx, by, bz, shared), stream, PER_THREAD);
-  return end(launch, stream, PER_THREAD,
-             jvgpu_real.cuLaunchKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
+  const jvgpu_launch_t launch = jvgpu_work_begin(work_of(f, gx, gy, gz, bx, by, bz, shared), stream, JVGPU_PER_THREAD);
+  return jvgpu_work_end(launch, stream, JVGPU_PER_THREAD,
+                        jvgpu_real.cuLaunchKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
 }
 
 CUresult cuLaunchKernelEx(const void *config, CUfunction f, void **params, void **extra)
@@ -116,8 +73,8 @@ CUresult cuLaunchKernelEx(const void *config, CUfunction f, void **params, void 
     return jvgpu_real.cuLaunchKernelEx(config, f, params, extra);
   }
   const CUstream       stream = ((const launch_config_t *)config)->stream;
-  const jvgpu_launch_t launch = begin(work_of_config(config, f), stream, LEGACY);
-  return end(launch, stream, LEGACY, jvgpu_real.cuLaunchKernelEx(config, f, params, extra));
+  const jvgpu_launch_t launch = jvgpu_work_begin(work_of_config(config, f), stream, JVGPU_LEGACY);
+  return jvgpu_work_end(launch, stream, JVGPU_LEGACY, jvgpu_real.cuLaunchKernelEx(config, f, params, extra));
 }
 
 CUresult cuLaunchKernelEx_ptsz(const void *config, CUfunction f, void **params, void **extra)
@@ -129,8 +86,8 @@ CUresult cuLaunchKernelEx_ptsz(const void *config, CUfunction f, void **params, 
     return jvgpu_real.cuLaunchKernelEx_ptsz(config, f, params, extra);
   }
   const CUstream       stream = ((const launch_config_t *)config)->stream;
-  const jvgpu_launch_t launch = begin(work_of_config(config, f), stream, PER_THREAD);
-  return end(launch, stream, PER_THREAD, jvgpu_real.cuLaunchKernelEx_ptsz(config, f, params, extra));
+  const jvgpu_launch_t launch = jvgpu_work_begin(work_of_config(config, f), stream, JVGPU_PER_THREAD);
+  return jvgpu_work_end(launch, stream, JVGPU_PER_THREAD, jvgpu_real.cuLaunchKernelEx_ptsz(config, f, params, extra));
 }
 
 CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
@@ -140,9 +97,9 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int g
   if (!JVGPU_HAS_CU(cuLaunchCooperativeKernel)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = begin(work_of(f, gx, gy, gz, bx, by, bz, shared), stream, LEGACY);
-  return end(launch, stream, LEGACY,
-             jvgpu_real.cuLaunchCooperativeKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params));
+  const jvgpu_launch_t launch = jvgpu_work_begin(work_of(f, gx, gy, gz, bx, by, bz, shared), stream, JVGPU_LEGACY);
+  return jvgpu_work_end(launch, stream, JVGPU_LEGACY,
+                        jvgpu_real.cuLaunchCooperativeKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params));
 }
 
 CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz,
@@ -152,9 +109,9 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned 
   if (!JVGPU_HAS_CU(cuLaunchCooperativeKernel_ptsz)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = begin(work_of(f, gx, gy, gz, bx, by, bz, shared), stream, PER_THREAD);
-  return end(launch, stream, PER_THREAD,
-             jvgpu_real.cuLaunchCooperativeKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, params));
+  const jvgpu_launch_t launch = jvgpu_work_begin(work_of(f, gx, gy, gz, bx, by, bz, shared), stream, JVGPU_PER_THREAD);
+  return jvgpu_work_end(launch, stream, JVGPU_PER_THREAD,
+                        jvgpu_real.cuLaunchCooperativeKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, params));
 }
 
 CUresult cuLaunchCooperativeKernelMultiDevice(void *list, unsigned int devices, unsigned int flags)
@@ -163,8 +120,9 @@ CUresult cuLaunchCooperativeKernelMultiDevice(void *list, unsigned int devices, 
     return JVGPU_NO_SUCH_CU;
   }
   // One call, a launch on each device of the list; counted once, where it was made.
-  const jvgpu_launch_t launch = begin(work_unseen(&jvgpu_real, devices), NULL, LEGACY);
-  return end(launch, NULL, LEGACY, jvgpu_real.cuLaunchCooperativeKernelMultiDevice(list, devices, flags));
+  const jvgpu_launch_t launch = jvgpu_work_begin(work_unseen(&jvgpu_real, devices), NULL, JVGPU_LEGACY);
+  return jvgpu_work_end(launch, NULL, JVGPU_LEGACY,
+                        jvgpu_real.cuLaunchCooperativeKernelMultiDevice(list, devices, flags));
 }
 
 CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream)
@@ -172,9 +130,10 @@ CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream)
   if (!JVGPU_HAS_CU(cuGraphLaunch)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = begin(work_unseen(graph, 0), stream, LEGACY);
-  return end(launch, stream, LEGACY,
-             jvgpu_graph_memory_launch(jvgpu_real.cuGraphLaunch, graph, stream, jvgpu_real.cuStreamIsCapturing));
+  const jvgpu_launch_t launch = jvgpu_work_begin(work_unseen(graph, 0), stream, JVGPU_LEGACY);
+  return jvgpu_work_end(
+      launch, stream, JVGPU_LEGACY,
+      jvgpu_graph_memory_launch(jvgpu_real.cuGraphLaunch, graph, stream, jvgpu_real.cuStreamIsCapturing));
 }
 
 CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
@@ -182,9 +141,9 @@ CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
   if (!JVGPU_HAS_CU(cuGraphLaunch_ptsz)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = begin(work_unseen(graph, 0), stream, PER_THREAD);
-  return end(
-      launch, stream, PER_THREAD,
+  const jvgpu_launch_t launch = jvgpu_work_begin(work_unseen(graph, 0), stream, JVGPU_PER_THREAD);
+  return jvgpu_work_end(
+      launch, stream, JVGPU_PER_THREAD,
       jvgpu_graph_memory_launch(jvgpu_real.cuGraphLaunch_ptsz, graph, stream, jvgpu_real.cuStreamIsCapturing_ptsz));
 }
 
@@ -195,8 +154,8 @@ CUresult cuLaunch(CUfunction f)
   if (!JVGPU_HAS_CU(cuLaunch)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = begin(work_unseen(f, 1), NULL, LEGACY);
-  return end(launch, NULL, LEGACY, jvgpu_real.cuLaunch(f));
+  const jvgpu_launch_t launch = jvgpu_work_begin(work_unseen(f, 1), NULL, JVGPU_LEGACY);
+  return jvgpu_work_end(launch, NULL, JVGPU_LEGACY, jvgpu_real.cuLaunch(f));
 }
 
 CUresult cuLaunchGrid(CUfunction f, int width, int height)
@@ -204,9 +163,9 @@ CUresult cuLaunchGrid(CUfunction f, int width, int height)
   if (!JVGPU_HAS_CU(cuLaunchGrid)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch =
-      begin(work_unseen(f, ((uint64_t)(unsigned int)width << 32) | (unsigned int)height), NULL, LEGACY);
-  return end(launch, NULL, LEGACY, jvgpu_real.cuLaunchGrid(f, width, height));
+  const jvgpu_launch_t launch = jvgpu_work_begin(
+      work_unseen(f, ((uint64_t)(unsigned int)width << 32) | (unsigned int)height), NULL, JVGPU_LEGACY);
+  return jvgpu_work_end(launch, NULL, JVGPU_LEGACY, jvgpu_real.cuLaunchGrid(f, width, height));
 }
 
 CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream)
@@ -214,7 +173,7 @@ CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream)
   if (!JVGPU_HAS_CU(cuLaunchGridAsync)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch =
-      begin(work_unseen(f, ((uint64_t)(unsigned int)width << 32) | (unsigned int)height), stream, LEGACY);
-  return end(launch, stream, LEGACY, jvgpu_real.cuLaunchGridAsync(f, width, height, stream));
+  const jvgpu_launch_t launch = jvgpu_work_begin(
+      work_unseen(f, ((uint64_t)(unsigned int)width << 32) | (unsigned int)height), stream, JVGPU_LEGACY);
+  return jvgpu_work_end(launch, stream, JVGPU_LEGACY, jvgpu_real.cuLaunchGridAsync(f, width, height, stream));
 }

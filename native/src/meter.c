@@ -212,7 +212,9 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
   jvgpu_meter_t *meter = meter_of(self, device);
   jvgpu_use_t   *use = use_of(self, device);
 
-  __atomic_fetch_add(&use->launches, 1, __ATOMIC_RELAXED);
+  if (!work->is_no_launch) {
+    __atomic_fetch_add(&use->launches, 1, __ATOMIC_RELAXED);
+  }
   if (meter == NULL) {
     return launch;
   }

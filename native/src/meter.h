@@ -33,6 +33,7 @@ typedef struct jvgpu_work_s {
   uint64_t   blocks;  // of the grid
   uint32_t   threads; // of a block
   uint32_t   shared;  // dynamic shared memory of a block, bytes
+  bool       is_no_launch;  // takes the GPU, but is not counted as a launch
 } jvgpu_work_t;
 
 // Count and charge a launch, and open a sample if one is due.

@@ -130,6 +130,14 @@ static void look_at_fences(jvgpu_pacer_t *pacer)
   publish(pacer);
 }
 
+static void set_fence(jvgpu_pacer_t *pacer, uint32_t place, CUstream stream, const jvgpu_stream_calls_t *calls)
+{
+  const int fence = jvgpu_flight_fence(&pacer->flight, place);
+  if (fence >= 0 && calls->record(pacer->events[fence], stream) != CUDA_SUCCESS) {
+    jvgpu_flight_unfence(&pacer->flight, fence);
+  }
+}
+
 // --- waiting ------------------------------------------------------------------------------------------------------
 
 static bool has_governor(const jvgpu_pacer_t *pacer, uint64_t now_ns)
@@ -251,7 +259,18 @@ static void wait_until_admitted(jvgpu_pacer_t *pacer, bool is_bounded)
   __atomic_fetch_add(&use->throttled, 1, __ATOMIC_RELAXED);
 }
 
-jvgpu_pacer_t *jvgpu_pacer_admit(jvgpu_process_t *self, int device)
+// Before waiting: set a fence behind what this stream has without one, so that its end is seen.
+static void fence_the_rest(jvgpu_pacer_t *pacer, CUstream stream, const jvgpu_stream_calls_t *calls)
+{
+  const uint32_t place = jvgpu_flight_place(stream);
+  jvgpu_lock(&pacer->lock);
+  if (pacer->flight.unfenced_launches[place] != 0 && !is_quiet(pacer)) {
+    set_fence(pacer, place, stream, calls);
+  }
+  jvgpu_unlock(&pacer->lock);
+}
+
+jvgpu_pacer_t *jvgpu_pacer_admit(jvgpu_process_t *self, int device, CUstream stream, const jvgpu_stream_calls_t *calls)
 {
   jvgpu_pacer_t *pacer = pacer_of(self, device);
   if (pacer == NULL) {
@@ -273,6 +292,9 @@ jvgpu_pacer_t *jvgpu_pacer_admit(jvgpu_process_t *self, int device)
   jvgpu_unlock(&pacer->lock);
   const bool has_ceiling = __atomic_load_n(&limits->ceiling_ppm, __ATOMIC_RELAXED) < 1000000;
   if (!has_room || is_closed(limits) || (has_ceiling && !has_governor(pacer, jvgpu_now_ns()))) {
+    if (is_bounded) {
+      fence_the_rest(pacer, stream, calls);
+    }
     wait_until_admitted(pacer, is_bounded);
   }
   errno = error;
@@ -286,10 +308,7 @@ void jvgpu_pacer_launched(jvgpu_pacer_t *pacer, CUstream stream, const jvgpu_str
   jvgpu_lock(&pacer->lock);
   if (jvgpu_flight_launch(&pacer->flight, place, charged_ns != 0 ? charged_ns : UNKNOWN_NS, bound_ns) &&
       !is_quiet(pacer)) {
-    const int fence = jvgpu_flight_fence(&pacer->flight, place);
-    if (fence >= 0 && calls->record(pacer->events[fence], stream) != CUDA_SUCCESS) {
-      jvgpu_flight_unfence(&pacer->flight, fence);
-    }
+    set_fence(pacer, place, stream, calls);
     look_at_fences(pacer);
   }
   jvgpu_unlock(&pacer->lock);

@@ -27,7 +27,8 @@ static inline bool jvgpu_pacer_is_needed(const jvgpu_control_device_t *limits)
 // Wait until a launch may go.
 // returns: what keeps the flight, for jvgpu_pacer_launched; NULL when nothing is to be noted.
 // pre: the stream is not capturing.
-jvgpu_pacer_t *jvgpu_pacer_admit(struct jvgpu_process_s *self, int device);
+jvgpu_pacer_t *jvgpu_pacer_admit(struct jvgpu_process_s *self, int device, CUstream stream,
+                                 const jvgpu_stream_calls_t *calls);
 
 // Note what was launched. `charged_ns`: 0 = its duration is not known yet.
 void jvgpu_pacer_launched(jvgpu_pacer_t *pacer, CUstream stream, const jvgpu_stream_calls_t *calls,

@@ -45,6 +45,12 @@ def graph(executable=[]):
 def on_many_streams(streams=[]):
     streams or streams.extend(ok(cu.cuStreamCreate(1)) for _ in range(20))
     ok((cu.cuLaunchKernel(function, 108, 1, 1, 256, 1, 1, 0, streams[MADE % 20], 0, 0)[0], None))
+def fill(data=[]):
+    data or data.append(ok(cu.cuMemAlloc(8 << 20)))
+    ok((cu.cuMemsetD8Async(data[0], 1, 8 << 20, stream)[0], None))
+def copy(data=[]):
+    data or data.append(ok(cu.cuMemAlloc(16 << 20)))
+    ok((cu.cuMemcpyDtoDAsync(data[0], int(data[0]) + (8 << 20), 8 << 20, stream)[0], None))
 def and_waits():
     plain()
     ok((cu.cuStreamSynchronize(stream)[0], None))
@@ -141,6 +147,21 @@ def test_a_ceiling_holds_for(claim: Callable[..., Any], kind: str) -> None:
     (device,) = held.usage()["devices"]
     assert device["throttled_launches"] > 0
     assert device["gated_seconds"] > 0
+
+
+@pytest.mark.parametrize("kind", ["fill", "copy"], ids=["fills", "copies within the device"])
+def test_a_ceiling_holds_back_what_is_no_launch(claim: Callable[..., Any], kind: str) -> None:
+    """The board really moves the bytes, in the host's memory and time: a ceiling has to be low to be met."""
+    held = claim(1 << 30, share="1/5000", ceiling="1/5000")
+    program = begin(held, kind)
+    count([program])
+
+    def figures() -> list[float]:
+        time.sleep(0.2)
+        (device,) = held.usage()["devices"]
+        return [device["throttled_launches"], device["gpu_time_seconds"], device["launches"]]
+
+    some_time(lambda seen: seen[0] > 0 and seen[1] > 0 and seen[2] == 0, figures, "held back")
 
 
 def test_a_grid_that_overflows_is_charged_by_time(claim: Callable[..., Any]) -> None:
