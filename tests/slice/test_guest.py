@@ -165,6 +165,53 @@ def test_children_forked_while_threads_allocate_run_on_and_take_nothing_along(te
     assert processes[program.pid]["devices"][0]["memory_bytes"] == 0
 
 
+def test_children_forked_while_threads_stand_at_a_closed_gate_run_on(claim: Callable[..., Any]) -> None:
+    """CASES 26: the parent's launches are held back all the time; a child answers as the driver does, at once."""
+    held = claim(1 << 30, share="1/8", ceiling="1/8")
+    program = held.start("""
+        import threading
+        start()
+        context = ok(cu.cuCtxGetCurrent())
+        busy = ok(cu.cuModuleGetFunction(ok(cu.cuModuleLoadData(b"any text")), b"sim_busy_1000us"))
+        over = threading.Event()
+        def launch():
+            ok((cu.cuCtxSetCurrent(context)[0], None))
+            stream = ok(cu.cuStreamCreate(1))
+            while not over.is_set():
+                ok((cu.cuLaunchKernel(busy, 108, 1, 1, 256, 1, 1, 0, stream, 0, 0)[0], None))
+            ok((cu.cuStreamSynchronize(stream)[0], None))
+        threads = [threading.Thread(target=launch) for _ in range(3)]
+        for each in threads: each.start()
+        codes = set()
+        for line in sys.stdin:
+            if line != "fork\\n":
+                break
+            pid = os.fork()
+            if pid == 0:
+                result = cu.cuLaunchKernel(busy, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0)[0]
+                os._exit(7 if result != cu.CUresult.CUDA_SUCCESS else 1)
+            say(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+        over.set()
+        for each in threads: each.join()
+        say("over")
+    """)
+    assert program.stdin is not None and program.stdout is not None
+    deadline = time.monotonic() + 60
+    while held.usage()["devices"][0]["throttled_launches"] < 10:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+    codes = []
+    for _ in range(20):
+        program.stdin.write("fork\n")
+        program.stdin.flush()
+        codes.append(program.stdout.readline())
+    said = program.communicate("over\n")[0]
+
+    assert codes == ["7\n"] * 20
+    assert said == "over\n"
+
+
 def test_programs_that_do_not_use_cuda_never_reach_the_agent(ten_gib: Any) -> None:
     """Catches a bug where any name beginning with cu started the machinery (CASES 23)."""
     said = ten_gib.says("""
