@@ -40,6 +40,7 @@ from watch import Rules, Watch
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 OPENS, CLOSES = 8 * 60, 18 * 60  # the lab's hours, in minutes of the simulated day
+_MOST_STARTS = 5
 TIMES = re.compile(r"(student-\d+) starts: ([\d.]+) ms added by us, ([\d.]+) s waited")
 
 
@@ -87,6 +88,10 @@ class Day:
                 return False
             if self.watch.trouble is not None:
                 raise self.watch.trouble
+            if self.hub.process.poll() is not None:
+                self.tally["hub ended by itself"] += 1
+                self.say("the hub ended by itself, and is started again")
+                self._start_again()
             if self.kills < len(kill_at) and passed >= kill_at[self.kills]:
                 self._kill()
             if passed >= said_at:
@@ -95,9 +100,19 @@ class Day:
             time.sleep(0.2)
         return True
 
+    def _start_again(self) -> None:
+        """Start the hub as a service manager would: on a machine that is very busy, JupyterHub gives up its start."""
+        for _ in range(_MOST_STARTS):
+            with contextlib.suppress(AssertionError):
+                self.hub.start()
+                return
+            self.tally["starts of the hub that failed"] += 1
+            self.hub.kill()
+        raise RuntimeError(f"the hub does not start, see {self.hub.log}")
+
     def _kill(self) -> None:
         self.hub.kill()
-        self.hub.start()
+        self._start_again()
         self.kills += 1
         self.say(f"the hub was killed and is back ({self.kills} of {self.wanted.kills})")
 
@@ -186,7 +201,7 @@ def lines(found: dict[str, Any]) -> list[str]:
         f"{found['looks']} looks at the agent, {found['longest_between_looks_seconds']} s between two at most; "
         f"most slices at once {found['most_slices_at_once']}",
         f"waited for a slice: {waited}; waits that went on after a kill {found['waits_that_went_on_after_a_kill']}, "
-        f"servers lost {found['servers_lost']}",
+        f"servers lost {found['servers_lost']}, hub ended by itself {found['people'].get('hub ended by itself', 0)}",
         f"refused by rule: {refusals}",
         f"GPU clients {found['gpu_clients']}: failed {found['gpu_clients_that_failed']}, saw another size "
         f"{found['gpu_clients_that_saw_another_size']}, got more than their slice {found['gpu_clients_that_got_more']}",

@@ -57,17 +57,16 @@ def device_name(board: str | None) -> str:
 def print_table(outcomes: list[dict[str, Any]]) -> None:
     """Print a line for each way, headed by its family."""
     family = ""
-    print(f"{'':58}{'limited':>9}{'counted':>9}{'freed':>9}{'MiB':>7}")
+    print(f"{'':58}{'limited':>9}{'counted':>9}{'freed':>9}{'MiB':>7}{'beyond':>8}")
     for outcome in outcomes:
         if outcome["family"] != family:
             family = outcome["family"]
             print(family)
         if outcome["gone"]:
-            cells = "".join(
-                f"{'yes' if outcome[mark] else 'NO':>{width}}" for mark, width in zip(MARKS, (9, 9, 8), strict=True)
-            )
-            note = f"{outcome['charged_bytes'] >> 20:7}  {'by NVML' if outcome['kind'] == 'overhead' else ''}"
-            print(f"  {outcome['name']:56}{cells}{note} {outcome['note']}".rstrip())
+            cells = "".join(f"{'yes' if outcome[mark] else 'NO':>9}" for mark in MARKS)
+            sizes = f"{outcome['charged_bytes'] >> 20:7}{outcome['beyond_bytes'] >> 20:8}"
+            by = "by NVML" if outcome["kind"] == "overhead" else ""
+            print(f"  {outcome['name']:56}{cells}{sizes}  {by} {outcome['note']}".rstrip())
         else:
             print(f"  {outcome['name']:56}  {outcome['note']}")
 

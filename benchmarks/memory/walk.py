@@ -35,6 +35,8 @@ GROUPS: dict[str, Ways] = {
     "shared": SHARED,
 }
 WAIT_SECONDS = 30.0
+# NVML's figure is read twice a second.
+SETTLE_SECONDS = 1.5
 # What a driver may take beyond what was asked for: a pool grows in steps of 32 MiB, an array has padding.
 MOST_MORE_BYTES = 34 * MIB
 # A context of its own is at least this; the smallest that was seen had 100 MiB.
@@ -52,6 +54,8 @@ class Outcome:
         gone: Whether the driver has the way; else `note` says why it was not gone.
         limited, counted, freed: What held, `False` when the way was not gone.
         charged_bytes: By how much the agent's figure grew.
+        beyond_bytes: On a real GPU: by how much more NVML's figure grew than what was charged, a moment later. What a
+            driver sets up once for a kind of memory is in it, so it is no verdict.
         note: What did not hold, and how it showed.
     """
 
@@ -64,6 +68,7 @@ class Outcome:
     counted: bool = False
     freed: bool = False
     charged_bytes: int = 0
+    beyond_bytes: int = 0
     note: str = ""
 
 
@@ -132,8 +137,12 @@ class Walker:
     def _go_by_charge(self, way: Way, outcome: Outcome) -> None:
         size = way.size_bytes or 0
         before = self.slice.granted_bytes()
+        overhead = self.slice.overhead_bytes()
         taken = way.take(self.driver, size)
         outcome.charged_bytes = self.slice.granted_bytes() - before
+        if not self.slice.is_simulated:
+            time.sleep(SETTLE_SECONDS)
+            outcome.beyond_bytes = self.slice.overhead_bytes() - overhead
         expected = 0 if way.kind == "none" else size
         most = 0 if way.kind == "none" else size + MOST_MORE_BYTES
         outcome.counted = expected <= outcome.charged_bytes <= most

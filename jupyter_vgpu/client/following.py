@@ -139,7 +139,10 @@ class SliceFollower:
         writer.write(f"GET {url} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self._secret}\r\n\r\n".encode())
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         fields = dict(line.lower().split(": ", 1) for line in head[1:] if ": " in line)
-        status, length = int(head[0].split(" ")[1]), int(fields.get("content-length", "-1"))
+        version, _, rest = head[0].partition(" ")
+        if version != "HTTP/1.1":
+            raise ValueError("no answer in HTTP/1.1")
+        status, length = int(rest[:3]), int(fields.get("content-length", "-1"))
         if not 0 <= length <= _LONGEST_ANSWER_BYTES:
             raise ValueError(f"an answer of {length} bytes")
         content = await reader.readexactly(length)

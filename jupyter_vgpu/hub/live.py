@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from typing import Any
@@ -47,7 +48,8 @@ class LivePage(BaseHandler):  # type: ignore[misc]  # jupyterhub is untyped
         settings = VGPUHub.instance()
         sight, seen = await settings.watch.look(), None
         sent, silent = "", 0
-        with contextlib.suppress(StreamClosedError):
+        # The reader goes away, or the hub ends: both end the stream, and neither is an error.
+        with contextlib.suppress(StreamClosedError, asyncio.CancelledError):
             while True:
                 silent += 1
                 event = json.dumps(self._event(settings, user, sight)) if sight is not seen else sent

@@ -47,6 +47,7 @@ async def resume_waits(app: Any, settings: VGPUHub) -> None:
     """
     room, loop = settings.room, asyncio.get_running_loop()
     room.close_door()
+    await _until_started(app)
     opening = loop.call_later(_CLOSED_SECONDS, room.open_door)
     deadline = loop.time() + KEPT_SECONDS
     places: list[Place] = []
@@ -64,6 +65,17 @@ async def resume_waits(app: Any, settings: VGPUHub) -> None:
     for place in places:
         if room.is_lost(place):
             await room.forget(place, "did not come back")
+
+
+async def _until_started(app: Any) -> None:
+    """Wait until the hub has started, after a while whether it has or not: what it has to do by then goes first.
+
+    A hub that is asked for much while it starts may fail to reach its own proxy in time, and give up.
+    source: jupyterhub 5.3-6.1, app.py, `JupyterHub.start`
+    """
+    started = getattr(app, "_start_future", None)
+    if isinstance(started, asyncio.Future):
+        await asyncio.wait([started], timeout=_CLOSED_SECONDS)
 
 
 async def _recalled(settings: VGPUHub, deadline: float) -> list[Place]:

@@ -16,10 +16,10 @@ _LOOK_SECONDS = 0.1
 _PATIENCE_SECONDS = 2.0
 _LARGEST_REQUEST_BYTES = 16 << 10
 _TEXT = b"The page of the GPU slices is starting: this comes back by itself."
-# Not 503: the hub takes that for no answer.
+# Not 503, which the hub takes for no answer; scripts know from 429 to come again after as long as it says.
 _ANSWER = (
-    b"HTTP/1.1 403 Forbidden\r\nContent-Type: text/plain\r\nRefresh: 2\r\nRetry-After: 2\r\nCache-Control: no-store\r\n"
-    b"Connection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(_TEXT), _TEXT)
+    b"HTTP/1.1 429 Too Many Requests\r\nRefresh: 2\r\nRetry-After: 2\r\nCache-Control: no-store\r\n"
+    b"Content-Type: text/plain\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(_TEXT), _TEXT)
 )
 
 

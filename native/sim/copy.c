@@ -78,7 +78,7 @@ CUresult sim_copy_run(const CUDA_MEMCPY3D *copy)
 
 // ---- the calls
 
-static CUresult copy_async(const CUDA_MEMCPY3D *copy, CUstream handle, sim_face_t face)
+CUresult sim_copy_async(const CUDA_MEMCPY3D *copy, CUstream handle, sim_face_t face)
 {
   CUstream       stream;
   const CUresult result = sim_stream_of(handle, face, &stream);
@@ -90,7 +90,7 @@ static CUresult copy_async(const CUDA_MEMCPY3D *copy, CUstream handle, sim_face_
 }
 
 // A synchronous copy runs on the caller's default stream, behind what is queued there.
-static CUresult copy_now(const CUDA_MEMCPY3D *copy, sim_face_t face)
+CUresult sim_copy_now(const CUDA_MEMCPY3D *copy, sim_face_t face)
 {
   CUstream stream;
   CUresult result = sim_stream_of(NULL, face, &stream);
@@ -135,14 +135,14 @@ static CUresult linear_now(CUmemorytype to, uintptr_t destination, CUmemorytype 
                            sim_face_t face)
 {
   const CUDA_MEMCPY3D copy = linear(to, destination, from, source, bytes);
-  return copy_now(&copy, face);
+  return sim_copy_now(&copy, face);
 }
 
 static CUresult linear_async(CUmemorytype to, uintptr_t destination, CUmemorytype from, uintptr_t source, size_t bytes,
                              CUstream stream, sim_face_t face)
 {
   const CUDA_MEMCPY3D copy = linear(to, destination, from, source, bytes);
-  return copy_async(&copy, stream, face);
+  return sim_copy_async(&copy, stream, face);
 }
 
 SIM_TWINS(cuMemcpy, ptds, (CUdeviceptr to, CUdeviceptr from, size_t bytes),
@@ -196,7 +196,7 @@ static CUresult flat_now(const CUDA_MEMCPY2D *flat, sim_face_t face)
     return CUDA_ERROR_INVALID_VALUE;
   }
   const CUDA_MEMCPY3D copy = solid(flat);
-  return copy_now(&copy, face);
+  return sim_copy_now(&copy, face);
 }
 
 static CUresult flat_async(const CUDA_MEMCPY2D *flat, CUstream stream, sim_face_t face)
@@ -205,11 +205,11 @@ static CUresult flat_async(const CUDA_MEMCPY2D *flat, CUstream stream, sim_face_
     return CUDA_ERROR_INVALID_VALUE;
   }
   const CUDA_MEMCPY3D copy = solid(flat);
-  return copy_async(&copy, stream, face);
+  return sim_copy_async(&copy, stream, face);
 }
 
 SIM_TWINS(cuMemcpy2D_v2, ptds, (const CUDA_MEMCPY2D *copy), flat_now(copy, face))
 SIM_TWINS(cuMemcpy2DUnaligned_v2, ptds, (const CUDA_MEMCPY2D *copy), flat_now(copy, face))
 SIM_TWINS(cuMemcpy2DAsync_v2, ptsz, (const CUDA_MEMCPY2D *copy, CUstream stream), flat_async(copy, stream, face))
-SIM_TWINS(cuMemcpy3D_v2, ptds, (const CUDA_MEMCPY3D *copy), copy_now(copy, face))
-SIM_TWINS(cuMemcpy3DAsync_v2, ptsz, (const CUDA_MEMCPY3D *copy, CUstream stream), copy_async(copy, stream, face))
+SIM_TWINS(cuMemcpy3D_v2, ptds, (const CUDA_MEMCPY3D *copy), sim_copy_now(copy, face))
+SIM_TWINS(cuMemcpy3DAsync_v2, ptsz, (const CUDA_MEMCPY3D *copy, CUstream stream), sim_copy_async(copy, stream, face))

@@ -235,6 +235,9 @@ CUresult sim_work_run(const sim_work_t *work, CUstream stream);
 CUresult sim_kernel_run(const sim_kernel_work_t *kernel, CUstream stream);  // launch.c
 // returns: a copy of the parameters of a function that has a body; NULL for others
 void **sim_params_copy(CUfunction function, void **params, void **extra);
+// On a stream, or on the caller's default stream behind what is queued there (copy.c).
+CUresult sim_copy_async(const CUDA_MEMCPY3D *copy, CUstream handle, sim_face_t face);
+CUresult sim_copy_now(const CUDA_MEMCPY3D *copy, sim_face_t face);
 CUresult sim_copy_run(const CUDA_MEMCPY3D *copy);                           // copy.c
 CUresult sim_fill_run(const CUDA_MEMSET_NODE_PARAMS *fill);                 // fill.c
 // How long they take (transfer.c): over the link to the host, in the device's memory, a copy.

@@ -86,6 +86,8 @@ sim_kernel_work_t sim_kernel_of(const CUDA_KERNEL_NODE_PARAMS_v2 *params);
 // Gives a kernel node new values; `extra` is the packed form of the parameters, or NULL.
 CUresult sim_node_set_kernel(CUgraphNode node, const sim_kernel_work_t *kernel, void **extra);
 
+// returns: the node of the executable graph that was made from `node`; NULL when there is none
+CUgraphNode sim_exec_twin(CUgraphExec exec, CUgraphNode node);
 CUresult sim_graph_run(CUgraph graph, CUstream stream, bool auto_free);
 CUresult sim_graph_memory_run(const sim_work_t *work, bool auto_free);
 

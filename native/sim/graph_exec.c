@@ -203,8 +203,7 @@ static CUresult upload(CUgraphExec exec, CUstream handle, sim_face_t face)
 
 SIM_TWINS(cuGraphUpload, ptsz, (CUgraphExec exec, CUstream stream), upload(exec, stream, face))
 
-// The node of the executable graph that was made from `node`.
-static CUgraphNode twin_of(CUgraphExec exec, CUgraphNode node)
+CUgraphNode sim_exec_twin(CUgraphExec exec, CUgraphNode node)
 {
   CUgraphNode twin = is_exec(exec) ? exec->graph->first : NULL;
   while (twin != NULL && twin->original != node) {
@@ -231,7 +230,7 @@ CUresult sim_node_set_kernel(CUgraphNode node, const sim_kernel_work_t *kernel, 
 SIM_API CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
                                                    const CUDA_KERNEL_NODE_PARAMS_v2 *params)
 {
-  CUgraphNode twin = twin_of(exec, node);
+  CUgraphNode twin = sim_exec_twin(exec, node);
   if (twin == NULL || params == NULL || params->func == NULL || twin->work.kind != CU_GRAPH_NODE_TYPE_KERNEL) {
     return CUDA_ERROR_INVALID_VALUE;
   }

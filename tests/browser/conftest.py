@@ -43,6 +43,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.browser)
+            if item.get_closest_marker("timeout") is None:
+                # A journey is long where the machine is busy; what hangs is ended by its own waits before.
+                item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-pytestmark = pytest.mark.timeout(600)
-
 Lab = Any
 StartLab = Callable[..., str]
 KeepPicture = Callable[[str], None]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -29,6 +30,9 @@ def hub() -> Iterator[Any]:
         hub = harness.Hub(agent, HUB_TEST_SERVICE="1", HUB_TEST_ADMINS="quick-root")
         try:
             hub.start()
+            # The hub does not wait until its service can do more than answer.
+            page = f"{hub.url}/services/vgpu/"
+            hub.wait_until(lambda: httpx.get(page, timeout=60.0).status_code == 302, f"it serves (see {hub.log})")
             yield hub
             hub.stop_all()
         finally:

@@ -31,6 +31,12 @@ harness = _load_harness()
 class ServedHub(harness.Hub):  # type: ignore[misc, name-defined]
     """The hub of tests/hub with the service; its administrator is `quick-root`."""
 
+    def start(self) -> None:
+        """Start the hub, which does not wait until its service can do more than answer."""
+        super().start()
+        page = f"{self.url}/services/vgpu/"
+        harness.wait_until(lambda: httpx.get(page, timeout=60.0).status_code == 302, f"it serves (see {self.log})")
+
     def token_of(self, user: str, *scopes: str) -> str:
         """Return a token of a user; without scopes, one that may do what they may."""
         self.api.post(f"/users/{user}")

@@ -128,6 +128,7 @@ def test_gpu_time_and_memory_of_a_slice_reach_the_ledger_and_outlive_every_resta
     assert 0 < agent_counts < gpu_seconds_in(ledger)
 
 
+@pytest.mark.slow  # it samples every 15 seconds
 def test_the_services_own_sampler_answers_for_its_user_and_no_other(hub: Any) -> None:
     hub.spawn("quick-ada")
     entry_id = hub.ledger().open_entries("quick-ada")[0].entry_id

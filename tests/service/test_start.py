@@ -90,7 +90,7 @@ def test_it_answers_while_its_imports_take_long_and_serves_when_they_are_done(tm
 
     assert again is not None
     for answer in (early, again):
-        assert answer.status_code == 403
+        assert answer.status_code == 429
         assert "is starting" in answer.text
 
 
@@ -149,4 +149,4 @@ def test_who_says_nothing_or_hangs_up_early_keeps_nobody_else_from_an_answer() -
         early.hand_over().close()
 
     assert answer is not None
-    assert answer.status_code == 403
+    assert answer.status_code == 429

@@ -65,3 +65,45 @@ def test_a_copy_that_was_waited_for_has_arrived(node: Any) -> None:
         ok(*cuda.cuMemcpyDtoH(back, place, 4 * MIB))
         say([bytes(back) == sent, code(*cuda.cuStreamQuery(0))])
     """) == [True, 0]
+
+
+ARRAYS = """
+    start()
+    def array():
+        shape = cuda.CUDA_ARRAY_DESCRIPTOR()
+        shape.Width, shape.Height, shape.NumChannels = 64, 0, 1
+        shape.Format = cuda.CUarray_format.CU_AD_FORMAT_UNSIGNED_INT8
+        return ok(*cuda.cuArrayCreate(shape))
+    one, other = array(), array()
+    place, sent, back = ok(*cuda.cuMemAlloc(64)), bytes(range(64)), bytearray(64)
+"""
+
+
+def test_what_is_copied_through_arrays_arrives(node: Any) -> None:
+    assert node.run(
+        ARRAYS
+        + """
+    stream = ok(*cuda.cuStreamCreate(1))
+    ok(*cuda.cuMemcpyHtoA(one, 0, sent, 64))
+    ok(*cuda.cuMemcpyAtoA(other, 8, one, 0, 56))
+    ok(*cuda.cuMemcpyHtoAAsync(other, 0, sent[:8], 8, stream))
+    ok(*cuda.cuMemcpyAtoD(place, other, 0, 64))
+    ok(*cuda.cuMemcpyDtoA(one, 32, place, 32))
+    ok(*cuda.cuMemcpyAtoH(back, one, 0, 32))
+    rest = bytearray(32)
+    ok(*cuda.cuMemcpyAtoHAsync(rest, one, 32, 32, stream))
+    ok(*cuda.cuStreamSynchronize(stream))
+    say([list(back[:32]), list(rest)])
+    """
+    ) == [list(range(32)), [*range(8), *range(24)]]
+
+
+def test_a_copy_past_an_array_s_end_is_refused(node: Any) -> None:
+    assert node.run(
+        ARRAYS
+        + """
+    far = 1 << 30
+    say([code(*cuda.cuMemcpyHtoA(one, far, sent, 64)), code(*cuda.cuMemcpyAtoH(back, one, far, 64)),
+         code(*cuda.cuMemcpyAtoA(other, far, one, 0, 64)), code(*cuda.cuMemcpyDtoA(one, far, place, 64))])
+    """
+    ) == [1, 1, 1, 1]

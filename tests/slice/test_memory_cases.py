@@ -268,3 +268,60 @@ def test_a_free_that_is_captured_gives_nothing_back_before_its_graph_runs(ten_gi
     held.append(ten_gib.usage()["processes"][0]["devices"][0]["memory_bytes"])
 
     assert held == [64 << 20, 0]
+
+
+GRAPHS = """
+    def with_memory(size):
+        graph = ok(cu.cuGraphCreate(0))
+        params = cu.CUDA_MEM_ALLOC_NODE_PARAMS()
+        params.poolProps.allocType = cu.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        params.poolProps.location.type = cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        params.bytesize = size
+        made = ok(cu.cuGraphAddMemAllocNode(graph, [], 0, params))
+        node = made[0] if isinstance(made, tuple) else made
+        return ok(cu.cuGraphInstantiate(graph, 0)), ok(cu.cuGraphMemAllocNodeGetParams(node)).dptr
+
+    def launch(executable):
+        answer = cu.cuGraphLaunch(executable, 0)
+        ok((cu.cuCtxSynchronize()[0], None))
+        return answer
+
+    start()
+"""
+
+
+def test_memory_that_graphs_keep_unused_makes_room_for_what_needs_it(ten_gib: Any) -> None:
+    said = ten_gib.says(
+        GRAPHS
+        + """
+    first, address = with_memory(6 * GIB)
+    ok((launch(first)[0], None))
+    say(refused(cu.cuMemAlloc(6 * GIB)))
+    ok((cu.cuMemFree(address)[0], None))
+    place = ok(cu.cuMemAlloc(6 * GIB))
+    say(refused(launch(first)))
+    ok((cu.cuMemFree(place)[0], None))
+    ok((launch(first)[0], None))
+    say(refused(cu.cuMemAlloc(6 * GIB)))
+    """
+    )
+
+    assert said == ["True"] * 3
+
+
+def test_a_graph_that_is_launched_again_needs_no_more_room(ten_gib: Any) -> None:
+    """Catches a mistake that is easily made: to reserve at each launch what the graph has already."""
+    said = ten_gib.says(
+        GRAPHS
+        + """
+    executable, address = with_memory(6 * GIB)
+    for _ in range(3):
+        ok((launch(executable)[0], None))
+        ok((cu.cuMemFree(address)[0], None))
+    other, _ = with_memory(3 * GIB)
+    ok((launch(other)[0], None))
+    say(refused(cu.cuMemAlloc(8 * GIB)))
+    """
+    )
+
+    assert said == ["True"]

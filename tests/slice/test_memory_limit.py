@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -85,9 +84,11 @@ def test_two_processes_share_one_limit(ten_gib: Any) -> None:
     assert said == ["True", "True"]
 
 
-def test_a_killed_processs_memory_is_free_within_100_ms(ten_gib: Any) -> None:
-    """The shortest of three: a busy machine may hold any one of them up."""
-    waits_seconds = []
+def test_a_killed_processs_memory_is_free_at_once(ten_gib: Any) -> None:
+    """CASES 25. Nothing polls for it: once the agent has answered after the death, another may have the memory.
+
+    How long that takes is measured by benchmarks/detection.py.
+    """
     for _ in range(3):
         holder = ten_gib.start("start(); ok(cu.cuMemAlloc(9 * GIB)); say('held'); sys.stdin.readline()")
         assert holder.stdout.readline() == "held\n"
@@ -95,20 +96,17 @@ def test_a_killed_processs_memory_is_free_within_100_ms(ten_gib: Any) -> None:
             start()
             say(refused(cu.cuMemAlloc(9 * GIB)))
             sys.stdin.readline()
-            asked = time.monotonic()
-            while refused(cu.cuMemAlloc(9 * GIB)):
-                assert time.monotonic() < asked + 10
-                time.sleep(0.001)
-            say(time.monotonic())
+            say(refused(cu.cuMemAlloc(9 * GIB)))
         """)
         assert asker.stdout.readline() == "True\n"
 
-        killed = time.monotonic()
         holder.kill()
-        waits_seconds.append(float(asker.communicate("\n")[0]) - killed)
         holder.communicate()
+        # The first answer may be made in the same round as the death is seen.
+        for _ in range(2):
+            ten_gib.usage()
 
-    assert min(waits_seconds) < 0.1
+        assert asker.communicate("\n")[0] == "False\n"
 
 
 def test_a_whole_device_with_a_memory_limit_is_still_limited(claim: Callable[..., Any]) -> None:

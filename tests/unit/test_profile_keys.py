@@ -7,9 +7,17 @@ from typing import Any
 
 import pytest
 
-from jupyter_vgpu.config import overridden, parse_group_overrides, parse_isolated, parse_profiles, profiles_for
+from jupyter_vgpu.config import (
+    PROFILE_KEYS,
+    overridden,
+    parse_group_overrides,
+    parse_isolated,
+    parse_profiles,
+    profiles_for,
+)
 from jupyter_vgpu.errors import BadValueError
 from jupyter_vgpu.model import Memory, Profile
+from jupyter_vgpu.quota import QUOTA_KEYS, parse_quotas
 from jupyter_vgpu.units import GIB, PPM
 
 
@@ -167,3 +175,32 @@ def test_what_is_no_isolation_is_refused_by_name(value: Any, message: str) -> No
         parse_isolated(value, "isolated")
 
     assert str(refused.value).startswith(message)
+
+
+NONSENSE = [None, {}, object(), 10**400, -1, float("nan"), float("-inf"), "\n", "unlimited", [None]]
+SENSE = {("description", "\n"), ("description", "unlimited"), ("order", -1)}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        pytest.param(key, value, id=f"{key}: {type(value).__name__} {str(value)[:9].strip()}")
+        for key in PROFILE_KEYS
+        for value in NONSENSE
+        if not any((key, value) == (fine, text) for fine, text in SENSE)
+    ],
+)
+def test_no_key_of_a_profile_takes_nonsense_for_no_limit(key: str, value: Any) -> None:
+    with pytest.raises(BadValueError) as refused:
+        parse_profiles({"it": {"share": "1/4", key: value}})
+
+    assert str(refused.value).startswith(f"profiles['it'].{key}: ")
+
+
+@pytest.mark.parametrize("key", QUOTA_KEYS)
+@pytest.mark.parametrize("value", NONSENSE, ids=lambda value: type(value).__name__ + str(value)[:9].strip())
+def test_no_key_of_a_quota_takes_nonsense_for_no_limit(key: str, value: Any) -> None:
+    with pytest.raises(BadValueError) as refused:
+        parse_quotas({"everyone": {"gpu_hours": 1, key: value}})
+
+    assert str(refused.value).startswith(f"quotas.everyone.{key}: ")

@@ -72,7 +72,8 @@ static void test_pairs_agree_with_the_hosts_clock(void)
   int          good = 0;
   while (good < ENOUGH && now_us() < until_us) {
     const double beyond_us = beyond_the_host_us() - START_US - LAUNCH_US;
-    good += beyond_us > -0.5 && beyond_us < 0.5;
+    // What it would read beyond if the host's clock ran ahead is the whole way, 4.6 us.
+    good += beyond_us > -2 && beyond_us < 2;
   }
   CHECK("a pair round one launch reads the host's way, the launch's start and the launch", good == ENOUGH);
 }
