@@ -6,9 +6,11 @@ and `api/status` now and then, and prints one JSON object:
     python benchmarks/panel_load.py --panels 50 --seconds 60 --keep
 
 The server's CPU time is that of its process (not of agent and clients), as a part of one core, with the panels open
-less that without any. The server has a core to itself; agent, readers and who asks share the others. Where this user
-may, all of them run before the machine's other work (`sched_fifo`), or a busy neighbour would be measured. Without
-panels the same questions are asked first: what they take then is the machine's, not the panels'.
+less that without any. CPU time is worth more or less with what else the machine does (caches, hyperthreads), so what
+a panel costs is given in requests of Jupyter Server's own `api/status` as well. The server has a core to itself;
+agent, readers and who asks share the others. Where this user may, all of them run before the machine's other work
+(`sched_fifo`), or a busy neighbour would be measured. Without panels the same is asked first: what that takes is the
+machine's, not the panels'.
 """
 
 from __future__ import annotations
@@ -187,7 +189,10 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         has_own_core = share_out_cores(server)
         time.sleep(3)
         idle = watch(server, options.seconds)
+        before, started = cpu_seconds(server), time.monotonic()
         quiet = answers(url, headers, "api/status", options.seconds)
+        asking = cpu_seconds(server) - before - idle * (time.monotonic() - started)
+        one_answer_seconds = asking / quiet["requests"]
         one = Panels(url, headers, 1)
         time.sleep(3)
         with_one = watch(server, options.seconds)
@@ -218,6 +223,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             "one_panel": round(100 * (with_one - idle), 3),
             "all_panels": round(100 * (with_many - idle), 3),
         },
+        "server_cpu_ms_per_status_request": round(1e3 * one_answer_seconds, 3),
+        "one_panel_costs_as_many_status_requests_a_second": round((with_one - idle) / one_answer_seconds, 2),
         "status_without_panels": quiet,
         "usage_with_all_panels": usage,
         "status_with_all_panels": status,
