@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -129,6 +130,33 @@ def test_it_ends_when_its_hub_is_killed(tmp_path: Path, wait_until: Any) -> None
 def test_it_does_not_serve_for_a_hub_that_is_not_its_parent(tmp_path: Path) -> None:
     with service(tmp_path, free_port(), hub_pid=os.getppid()) as process:
         assert process.wait(PATIENT) == 0
+
+
+def services_of(hub: Any) -> list[int]:
+    """Return the processes that serve for a hub."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+            told = (entry / "environ").read_bytes() if b"jupyter_vgpu.service" in words else b""
+            if f"JUPYTERHUB_API_URL=http://127.0.0.1:{hub.ports[1]}/".encode() in told:
+                found.append(int(entry.name))
+    return found
+
+
+def test_a_hub_that_was_killed_and_is_started_again_has_one_service_that_knows_who_holds_what(hub: Any) -> None:
+    hub.spawn("quick-ada")
+    before = services_of(hub)
+
+    hub.kill()
+    hub.start()
+    with hub.as_user("quick-root") as root:
+        seen = root.get("/api/claims").json()["claims"]
+
+    assert [one["user"] for one in seen] == ["quick-ada"]
+    hub.wait_until(lambda: len(services_of(hub)) == 1, "the old service has ended", PATIENT)
+    assert len(before) == 1
+    assert services_of(hub) != before
 
 
 @pytest.mark.parametrize("url", ["", "http://127.0.0.1", "https://127.0.0.1:9", "127.0.0.1:9"])
