@@ -56,6 +56,7 @@ static double between_us(void)
 static double beyond_the_host_us(void)
 {
   cuStreamSynchronize(stream);
+  usleep(1000);  // so that nothing is caught up from the wait before
   cuEventRecord(first, stream);
   const double begun_us = now_us();
   cuLaunchKernel(function, 4, 1, 1, 256, 1, 1, 0, stream, NULL, NULL);
@@ -64,18 +65,17 @@ static double beyond_the_host_us(void)
   return between_us() - way_us;
 }
 
-// A machine that does something else in between spoils a pair, as it would on a board; others are looked at then.
+// A machine that does something else just then spoils a pair, as it would on a board: most must be good.
 static void test_pairs_agree_with_the_hosts_clock(void)
 {
-  enum { ENOUGH = 20, SECONDS = 60 };
-  const double until_us = now_us() + SECONDS * 1e6;
-  int          good = 0;
-  while (good < ENOUGH && now_us() < until_us) {
+  enum { PAIRS = 200 };
+  int good = 0;
+  for (int i = 0; i < PAIRS; i++) {
     const double beyond_us = beyond_the_host_us() - START_US - LAUNCH_US;
-    // What it would read beyond if the host's clock ran ahead is the whole way, 4.6 us.
+    // If the host's clock ran ahead it would be the whole way, more than 4 us.
     good += beyond_us > -2 && beyond_us < 2;
   }
-  CHECK("a pair round one launch reads the host's way, the launch's start and the launch", good == ENOUGH);
+  CHECK("a pair round one launch reads the host's way, the launch's start and the launch", good > PAIRS / 2);
 }
 
 static void test_graphs_reach_the_device_as_one(void)
