@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 WINDOW_SECONDS = 1.0
 NS = 1_000_000_000
@@ -31,7 +31,14 @@ class Totals:
     throttled: int = 0
 
     def __add__(self, other: Totals) -> Totals:
-        return Totals(*(mine + more for mine, more in zip(astuple(self), astuple(other), strict=True)))
+        return Totals(
+            self.launches + other.launches,
+            self.busy_ns + other.busy_ns,
+            self.waited_ns + other.waited_ns,
+            self.sm_ns + other.sm_ns,
+            self.gated_ns + other.gated_ns,
+            self.throttled + other.throttled,
+        )
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,8 @@ class Tenant:
         self._published_overheads = [0] * len(claim.grants)
         self._strays: list[frozenset[int]] = [frozenset()] * len(claim.grants)
         self._sampled: dict[int, list[Reading]] = {}
+        self._signature = 0
+        self._readings: dict[tuple[Slot, int], Reading] = {}
         self.pages = TenantPages(len(claim.grants))
         for index, grant in enumerate(claim.grants):
             self.pages.set_device(index, grant.uuid, grant.memory_bytes, grant.share_ppm, grant.ceiling_ppm)
@@ -145,6 +147,15 @@ class Tenant:
         Never more memory than the device has, never more time than the claim has existed, and never more launches than
         nanoseconds in it.
         """
+        signature = self.pages.signature()
+        if signature != self._signature:
+            self._signature = signature
+            self._readings.clear()
+        if (known := self._readings.get((process.slot, index))) is None:
+            known = self._readings[process.slot, index] = self._read(process, index)
+        return known
+
+    def _read(self, process: Process, index: int) -> Reading:
         reading = self.pages.read(process.slot, index)
         most_bytes = self.total_bytes(index)
         most_ns = int(max(0.0, time.time() - self.claim.created_at) * NS)

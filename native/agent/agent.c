@@ -278,6 +278,21 @@ int jvgpu_tenant_slot_read(const jvgpu_tenant_t *tenant, uint32_t slot, uint32_t
   return 0;
 }
 
+uint64_t jvgpu_tenant_signature(const jvgpu_tenant_t *tenant)
+{
+  uint64_t signature = UINT64_C(0xcbf29ce484222325);
+  for (uint32_t slot = 0; slot < JVGPU_MAX_SLOTS && slot < tenant->control->slot_count; slot++) {
+    signature = (signature ^ tenant->generations[slot]) * UINT64_C(0x100000001b3);
+    for (uint32_t index = 0; tenant->pids[slot] != 0 && index < tenant->device_count; index++) {
+      const uint64_t *figures = (const uint64_t *)&tenant->usage->slots[slot].devices[index];
+      for (uint32_t i = 0; i < sizeof(jvgpu_use_t) / sizeof *figures; i++) {
+        signature = (signature ^ __atomic_load_n(&figures[i], __ATOMIC_RELAXED)) * UINT64_C(0x100000001b3);
+      }
+    }
+  }
+  return signature;
+}
+
 void jvgpu_agent_fill_reply(void *reply, uint32_t status, uint32_t slot, uint32_t generation, const char *message)
 {
   jvgpu_attach_reply_t out;

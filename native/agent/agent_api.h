@@ -47,6 +47,8 @@ void jvgpu_tenant_heartbeat(jvgpu_tenant_t *tenant);
 int jvgpu_tenant_slot_take(jvgpu_tenant_t *tenant, uint32_t pid, uint32_t *generation);
 // Clear a slot whose process is gone. Returns 0, or -1 for a bad index.
 int jvgpu_tenant_slot_clear(jvgpu_tenant_t *tenant, uint32_t slot);
+// Returns a figure that changes whenever anything in the slots in use does: whether it is worth reading them again.
+uint64_t jvgpu_tenant_signature(const jvgpu_tenant_t *tenant);
 // Read one slot on one device, as untrusted input. Returns 0, or -1 for a bad index.
 int jvgpu_tenant_slot_read(const jvgpu_tenant_t *tenant, uint32_t slot, uint32_t index, jvgpu_reading_t *reading);
 

@@ -8,6 +8,9 @@
 #define MIXED_BOUND_NS (3 * MS)
 #define WINDOW_BOUND_NS (2 * MS)
 
+// Who has wanted nothing for so long is idle, and keeps half a lag of its credit; who only pauses, this much.
+#define IDLE_NS (4 * MS)
+#define HORIZON_NS (50.0 * MS)
 // An open gate and no progress for so long.
 #define STUCK_NS (100 * MS)
 // Over which time "lately" is.
@@ -23,7 +26,8 @@
 
 #define LOOK_NS (MS / 2)
 #define HANDOVER_LOOK_NS (MS / 10)
-#define IDLE_LOOK_NS (20 * MS)
+#define ALONE_LOOK_NS (20 * MS)
+#define IDLE_LOOK_NS (50 * MS)
 
 void jvgpu_governor_start(jvgpu_governor_t *governor)
 {
@@ -126,7 +130,7 @@ static double lag_of(const crowd_t *crowd)
   return LAG_NS * crowd->active;
 }
 
-static void age(jvgpu_runner_t *runner, const crowd_t *crowd)
+static void age(jvgpu_runner_t *runner, const crowd_t *crowd, uint64_t now_ns)
 {
   if (!runner->is_known) {
     runner->is_known = true;
@@ -135,7 +139,8 @@ static void age(jvgpu_runner_t *runner, const crowd_t *crowd)
     return;
   }
   runner->virtual_ns += (double)runner->used_ns / runner->entitled;
-  const double least_ns = crowd->par_ns - lag_of(crowd) / 2;
+  const bool   is_idle = !runner->wants && now_ns - runner->active_ns > IDLE_NS;
+  const double least_ns = crowd->par_ns - (is_idle ? lag_of(crowd) / 2 : HORIZON_NS);
   if (!is_pressed(runner) && runner->virtual_ns < least_ns) {
     runner->virtual_ns = least_ns;
   }
@@ -171,10 +176,10 @@ uint64_t jvgpu_governor_look(jvgpu_governor_t *governor, jvgpu_runner_t *runners
   crowd_t crowd = count_crowd(runners, count, now_ns);
   jvgpu_entitle(runners, count, now_ns);
   for (uint32_t i = 0; i < count; i++) {
-    age(&runners[i], &crowd);
+    age(&runners[i], &crowd, now_ns);
   }
   crowd = count_crowd(runners, count, now_ns);
-  jvgpu_windows_turn(governor, runners, count, dt_ns, now_ns);
+  jvgpu_windows_turn(governor, runners, count, now_ns);
 
   const bool is_shared = crowd.active >= 2;
   for (uint32_t i = 0; i < count; i++) {
@@ -187,7 +192,10 @@ uint64_t jvgpu_governor_look(jvgpu_governor_t *governor, jvgpu_runner_t *runners
   if (governor->next >= 0) {
     return HANDOVER_LOOK_NS;
   }
-  return is_shared || has_ceiling ? LOOK_NS : IDLE_LOOK_NS;
+  if (is_shared || has_ceiling) {
+    return LOOK_NS;
+  }
+  return crowd.active != 0 ? ALONE_LOOK_NS : IDLE_LOOK_NS;
 }
 
 uint32_t jvgpu_governor_remove(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, uint32_t index)

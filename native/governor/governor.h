@@ -86,6 +86,8 @@ typedef struct jvgpu_governor_s {
   uint64_t beside_ns;  // what others were charged since
   double   mixed_total;  // part of the time in which the GPU works while runners interleave, lately
   uint64_t mixed_since_ns;  // when they last began to, 0 = they do not
+  uint64_t mixed_from_ns;  // from when on it is being measured
+  uint64_t mixed_used_ns;  // what all were charged since
   uint64_t mixed_ns;  // when that figure was last true
   bool     is_trial;
 } jvgpu_governor_t;

@@ -34,18 +34,17 @@ static inline bool is_pressed(const jvgpu_runner_t *runner)
   return is_eligible(runner) && runner->pressed > IS_PRESSED;
 }
 
-// For whom a window could be made: it has all its work here, and always some.
+// Whom windows are for: it has all its work here, and always some, if only its ceiling lets it.
 static inline bool may_have_windows(const jvgpu_runner_t *runner)
 {
-  return is_pressed(runner) && !runner->is_gang;
+  return runner->wants && !runner->is_stuck && runner->pressed > IS_PRESSED && !runner->is_gang;
 }
 
 // Set every runner's `entitled`.
 void jvgpu_entitle(jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns);
 
 // Begin, end and hand over windows; note what interleaving gives while there are none.
-void jvgpu_windows_turn(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, double dt_ns,
-                        uint64_t now_ns);
+void jvgpu_windows_turn(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns);
 // Nobody holds a window, or is to get one.
 void jvgpu_windows_drop(jvgpu_governor_t *governor);
 // returns: whether a runner has to keep out of the window that another holds or is to get.

@@ -14,7 +14,7 @@
 #define GAIN 1.01
 // What interleaving gives is measured anew after so long, for so long.
 #define MIXED_EVERY_NS (8000 * MS)
-#define MIXED_FOR_NS (150 * MS)
+#define MIXED_FOR_NS (100 * MS)
 #define MIXED_SETTLED_NS (50 * MS)
 #define MOST_PATIENCE_NS (16000 * MS)
 
@@ -39,7 +39,8 @@ static int neediest_heavy(const jvgpu_governor_t *governor, const jvgpu_runner_t
   uint32_t found = 0;
   for (uint32_t i = 0; i < count; i++) {
     if (is_heavy(governor, &runners[i])) {
-      best = best < 0 || runners[i].virtual_ns < runners[best].virtual_ns ? (int)i : best;
+      const bool is_next = !runners[i].is_capped && (best < 0 || runners[i].virtual_ns < runners[best].virtual_ns);
+      best = is_next ? (int)i : best;
       found += 1;
     }
   }
@@ -55,7 +56,7 @@ static int one_to_try(const jvgpu_runner_t *runners, uint32_t count, uint64_t no
   }
   for (uint32_t i = 0; i < count; i++) {
     const jvgpu_runner_t *runner = &runners[i];
-    if (pressed >= 2 && may_have_windows(runner) &&
+    if (pressed >= 2 && may_have_windows(runner) && !runner->is_capped &&
         (runner->tried_ns == 0 || now_ns - runner->tried_ns > runner->patience_ns)) {
       return (int)i;
     }
@@ -138,34 +139,48 @@ static bool is_window_over(const jvgpu_governor_t *governor, const jvgpu_runner_
   return now_ns - governor->window_ns >= QUANTUM_NS || has_yielded || holder->is_capped;
 }
 
-// While nobody holds a window: what does the GPU do?
-static void note_mixed(jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count, double dt_ns,
-                       uint64_t now_ns)
+// While nobody holds a window and two or more could use one: what does the GPU do? Summed up over some time,
+// once what is under way has settled: then as much is charged as is done.
+static void note_mixed(jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns)
 {
-  double used_ns = 0;
+  uint64_t used_ns = 0;
+  uint32_t pressed = 0;
+  bool     is_capped = false;
   for (uint32_t i = 0; i < count; i++) {
-    used_ns += (double)runners[i].used_ns;
+    used_ns += runners[i].used_ns;
+    pressed += may_have_windows(&runners[i]);
+    is_capped = is_capped || (may_have_windows(&runners[i]) && runners[i].is_capped);
+  }
+  // With somebody held back by a ceiling the GPU does less than it could.
+  if (pressed < 2 || is_capped) {
+    governor->mixed_since_ns = 0;
+    return;
   }
   if (governor->mixed_since_ns == 0) {
     governor->mixed_since_ns = now_ns;
   }
-  const uint64_t since_ns = now_ns - governor->mixed_since_ns;
-  if (since_ns < MIXED_SETTLED_NS || dt_ns <= 0) {
+  if (now_ns - governor->mixed_since_ns < MIXED_SETTLED_NS) {
+    governor->mixed_from_ns = now_ns;
+    governor->mixed_used_ns = 0;
     return;
   }
-  const bool   is_first = governor->mixed_ns == 0 && since_ns < MIXED_SETTLED_NS + 2 * (uint64_t)dt_ns;
-  const double total = used_ns < dt_ns ? used_ns / dt_ns : 1.0;
-  smooth(&governor->mixed_total, total, is_first ? 1.0 : dt_ns / USE_NS);
-  if (since_ns >= MIXED_FOR_NS) {
-    governor->mixed_ns = now_ns;
+  governor->mixed_used_ns += used_ns;
+  const uint64_t length_ns = now_ns - governor->mixed_from_ns;
+  if (length_ns < MIXED_FOR_NS) {
+    return;
   }
+  const double seen = (double)governor->mixed_used_ns / (double)length_ns;
+  const bool   is_old = governor->mixed_ns == 0 || now_ns - governor->mixed_ns > MIXED_EVERY_NS;
+  smooth(&governor->mixed_total, seen < 1.0 ? seen : 1.0, is_old ? 1.0 : 0.5);
+  governor->mixed_ns = now_ns;
+  governor->mixed_from_ns = now_ns;
+  governor->mixed_used_ns = 0;
 }
 
-void jvgpu_windows_turn(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, double dt_ns,
-                        uint64_t now_ns)
+void jvgpu_windows_turn(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns)
 {
   if (governor->holder < 0 && governor->next < 0) {
-    note_mixed(governor, runners, count, dt_ns, now_ns);
+    note_mixed(governor, runners, count, now_ns);
   }
   if (governor->next >= 0) {
     if (have_drained(governor, runners, count, now_ns)) {
