@@ -31,7 +31,9 @@ case $part in
     ;;
   shares)
     [ $# -gt 0 ] || set -- saturated processes cell handover small alone
-    "$python" benchmarks/governor/run.py --budget "$budget" --out "$out" --only "$@"
+    groups=()
+    for group; do groups+=(--only "$group"); done
+    "$python" benchmarks/governor/run.py --budget "$budget" --out "$out/governor-gpu.json" "${groups[@]}"
     ;;
   meter)
     "$python" benchmarks/meter/run.py --budget "$budget" --out "$out" "$@"
