@@ -119,6 +119,7 @@ void jvgpu_steered_write(jvgpu_steered_runner_t *steered, const jvgpu_runner_t *
   // The bound is the claim's; its processes that are at work share it.
   const uint64_t bound_ns = steered->working > 1 ? runner->bound_ns / steered->working : runner->bound_ns;
   if (load(&limits->flight_bound_ns) != bound_ns) {
+    __atomic_store_n(&limits->least_in_flight, steered->working > 1 ? 1 : 2, __ATOMIC_RELAXED);
     __atomic_store_n(&limits->flight_bound_ns, bound_ns, __ATOMIC_RELAXED);
   }
   set_gate(steered, runner->is_open, records, at_ns);

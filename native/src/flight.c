@@ -2,9 +2,8 @@
 
 #include <string.h>
 
-// So many launches may always be under way, or a launch longer than the bound would leave the GPU idle
-// from its end to the host's next look; but not where that would be this long.
-#define ALWAYS_LAUNCHES 2u
+// A launch longer than the bound would leave the GPU idle from its end to the host's next look, were no
+// other under way; but not where that would be this long.
 #define ALWAYS_MOST_NS UINT64_C(10000000)
 
 // A place with less than its part of a sixteenth of the bound needs no fence.
@@ -74,8 +73,7 @@ void jvgpu_flight_clear(jvgpu_flight_t *flight)
   memset(flight, 0, sizeof *flight);
 }
 
-bool jvgpu_flight_has_room(const jvgpu_flight_t *flight, uint64_t bound_ns)
+bool jvgpu_flight_has_room(const jvgpu_flight_t *flight, uint64_t bound_ns, uint32_t least)
 {
-  return flight->under_way_ns < bound_ns ||
-         (flight->launches < ALWAYS_LAUNCHES && flight->under_way_ns < ALWAYS_MOST_NS);
+  return flight->under_way_ns < bound_ns || (flight->launches < least && flight->under_way_ns < ALWAYS_MOST_NS);
 }

@@ -151,6 +151,12 @@ static bool is_closed(const jvgpu_control_device_t *limits)
   return __atomic_load_n(&limits->gate, __ATOMIC_ACQUIRE) == JVGPU_GATE_CLOSED;
 }
 
+static bool has_room_for_one(const jvgpu_pacer_t *pacer, uint64_t bound_ns)
+{
+  return jvgpu_flight_has_room(&pacer->flight, bound_ns,
+                               __atomic_load_n(&limits_of(pacer)->least_in_flight, __ATOMIC_RELAXED));
+}
+
 static void pause_ns(long ns)
 {
   const struct timespec pause = {.tv_nsec = ns};
@@ -220,8 +226,7 @@ static bool try_to_pass(jvgpu_pacer_t *pacer, bool is_bounded, uint64_t now_ns)
   const uint64_t bound_ns = __atomic_load_n(&limits->flight_bound_ns, __ATOMIC_RELAXED);
   jvgpu_lock(&pacer->lock);
   look_at_fences(pacer);
-  const bool has_room =
-      !is_bounded || bound_ns == 0 || is_quiet(pacer) || jvgpu_flight_has_room(&pacer->flight, bound_ns);
+  const bool     has_room = !is_bounded || bound_ns == 0 || is_quiet(pacer) || has_room_for_one(pacer, bound_ns);
   const uint64_t under_way_ns = pacer->flight.under_way_ns;
   jvgpu_unlock(&pacer->lock);
   if (is_closed(limits)) {
@@ -284,10 +289,10 @@ jvgpu_pacer_t *jvgpu_pacer_admit(jvgpu_process_t *self, int device, CUstream str
   if (!is_bounded) {
     publish(pacer);
   }
-  bool has_room = !is_bounded || bound_ns == 0 || jvgpu_flight_has_room(&pacer->flight, bound_ns);
+  bool has_room = !is_bounded || bound_ns == 0 || has_room_for_one(pacer, bound_ns);
   if (!has_room) {
     look_at_fences(pacer);
-    has_room = jvgpu_flight_has_room(&pacer->flight, bound_ns);
+    has_room = has_room_for_one(pacer, bound_ns);
   }
   jvgpu_unlock(&pacer->lock);
   const bool has_ceiling = __atomic_load_n(&limits->ceiling_ppm, __ATOMIC_RELAXED) < 1000000;

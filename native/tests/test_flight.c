@@ -67,14 +67,15 @@ static void fences_run_out(void)
 static void room_for_one_more(void)
 {
   static jvgpu_flight_t flight;
-  CHECK("there is room while nothing is under way", jvgpu_flight_has_room(&flight, BOUND));
+  CHECK("there is room while nothing is under way", jvgpu_flight_has_room(&flight, BOUND, 2));
   jvgpu_flight_launch(&flight, 0, 3600000, BOUND);
-  CHECK("behind one launch longer than the bound there is room for one more", jvgpu_flight_has_room(&flight, BOUND));
+  CHECK("behind one launch longer than the bound there is room for one more", jvgpu_flight_has_room(&flight, BOUND, 2));
   jvgpu_flight_launch(&flight, 0, 3600000, BOUND);
-  CHECK("not for a third", !jvgpu_flight_has_room(&flight, BOUND));
+  CHECK("not where others of the claim keep the GPU busy", !jvgpu_flight_has_room(&flight, BOUND, 1));
+  CHECK("not for a third", !jvgpu_flight_has_room(&flight, BOUND, 2));
   jvgpu_flight_clear(&flight);
   jvgpu_flight_launch(&flight, 0, 100000000, BOUND);
-  CHECK("behind a tenth of a second there is none", !jvgpu_flight_has_room(&flight, BOUND));
+  CHECK("behind a tenth of a second there is none", !jvgpu_flight_has_room(&flight, BOUND, 2));
 }
 
 int main(void)

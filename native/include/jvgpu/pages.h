@@ -42,7 +42,7 @@ typedef struct jvgpu_control_device_s {
   uint32_t contenders;              // processes, of any tenant, that launched here lately; 0 = not known
   uint64_t flight_bound_ns;         // most estimated GPU time a process may have in flight, 0 = any
   uint32_t is_governed;             // 1 = somebody is, or may soon be, held back here: say what is done
-  uint32_t reserved;
+  uint32_t least_in_flight;         // so many short launches may always be: 1, or 2 for who is alone in its claim
 } jvgpu_control_device_t;
 
 typedef struct jvgpu_control_s {
