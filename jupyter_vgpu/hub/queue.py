@@ -204,8 +204,8 @@ class WaitingRoom(LoggingConfigurable):
         )
         granted: asyncio.Future[Turn] = loop.create_future()
         wait = self._waits[key] = _Wait(waiting, place, uid, profile, groups, over_quota, wish, granted)
-        if not self._door.is_set():
-            wait.passed_over_at = loop.time()  # for those who were here before the restart
+        if self._line or not self._door.is_set():
+            wait.passed_over_at = loop.time()  # for those who came before
         self._line.add(waiting)
         self._places = None
         self._desk.freed.set()
