@@ -48,7 +48,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.timeout(600))
 
 
-@pytest.fixture(scope="session")
+# Not for the whole session: while Playwright is there, an event loop counts as running in this thread, and no test
+# elsewhere could run one of its own.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Return the system's Chromium, or Playwright's own where the system has none."""
     assert PANEL.is_file(), "the panel is not built; `make labextension` builds it"
