@@ -4,10 +4,12 @@
 // which schedule must have come how far. The schedule itself is everybody's.
 
 #include <fcntl.h>
+#include <linux/memfd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "event.h"
@@ -111,7 +113,8 @@ void sim_event_page_drop(CUevent event)
 // pre: sim_lock held
 static bool share(CUevent event, CUcontext context)
 {
-  const int fd = memfd_create("jvgpu-sim-event", MFD_CLOEXEC);
+  // glibc has memfd_create only since 2.27; the floor is 2.17.
+  const int fd = (int)syscall(SYS_memfd_create, "jvgpu-sim-event", MFD_CLOEXEC);
   if (fd >= 0 && ftruncate(fd, PAGE_BYTES) == 0) {
     event->page = map_page(fd);
   }
