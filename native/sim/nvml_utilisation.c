@@ -86,7 +86,8 @@ static unsigned long long window_end_us(void)
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   const uint64_t since_ns = sim_monotonic_of(sim_now_ns() & ((1ull << SIM_WINDOW_SHIFT) - 1u));
-  return (unsigned long long)now.tv_sec * 1000000u + ((unsigned long long)now.tv_nsec - since_ns) / 1000u;
+  // Of the whole: in the first moments of a second the window began in the one before.
+  return ((unsigned long long)now.tv_sec * 1000000000u + (unsigned long long)now.tv_nsec - since_ns) / 1000u;
 }
 
 SIM_API nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t handle, nvmlProcessUtilizationSample_t *samples,
