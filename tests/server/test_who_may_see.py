@@ -71,7 +71,8 @@ def test_a_page_of_another_site_is_refused(server_without_slice: Server, method:
 
         status, _ = answer_to(browser, method, path, headers={"Origin": "https://elsewhere.example"})
 
-    assert status == 404
+    # Which of its two checks comes first, of the origin or against forged requests, is the server's affair.
+    assert status in (403, 404)
 
 
 def test_a_user_whom_the_authorizer_denies_is_refused(start_server: Callable[..., Server]) -> None:
