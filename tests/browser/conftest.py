@@ -9,7 +9,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -57,10 +56,8 @@ def browser() -> Iterator[Browser]:
     assert PANEL.is_file(), "the panel is not built; `make labextension` builds it"
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     path = next(filter(None, map(shutil.which, names)), None)
-    # Chromium sometimes leaves a temporary file when it is closed: it has a folder of its own for them.
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, sync_playwright() as playwright:
-        environment = {**os.environ, "TMPDIR": folder}
-        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS, env=environment)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield browser
         browser.close()
 
