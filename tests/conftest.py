@@ -20,6 +20,8 @@ settings.load_profile("untimed")
 RUN_MARK = "JUPYTER_VGPU_TEST_RUN"
 SHARED_MEMORY = Path("/dev/shm")
 GRACE_SECONDS = 5.0
+# pytest's own folder, and a file that Chromium sometimes forgets; both go with the run's folder.
+NOT_OURS = ("pytest-of-", ".org.chromium.Chromium.")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -59,7 +61,7 @@ def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     while (processes := _processes_of_this_run(str(scratch))) and time.monotonic() < deadline:
         time.sleep(0.1)
     left = [f"process {process}" for process in processes]
-    left += [f"file {scratch / name}" for name in _names(scratch) if not name.startswith("pytest-of-")]
+    left += [f"file {scratch / name}" for name in _names(scratch) if not name.startswith(NOT_OURS)]
     left += [f"shared memory {name}" for name in _names(SHARED_MEMORY) - shared_memory_before if "vgpu" in name]
     assert not left, "left behind by the tests:\n  " + "\n  ".join(left)
 
