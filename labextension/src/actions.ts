@@ -8,6 +8,7 @@ import { Kernel } from '@jupyterlab/services';
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { choosePart, keep } from './api';
+import { OpenConnections } from './connections';
 import { INotebook } from './wire';
 import * as words from './words';
 
@@ -23,10 +24,15 @@ export interface IActions {
   keep(): Promise<void>;
 }
 
-/** The same through JupyterLab's own kernel manager. */
+/** The same through the open notebook's own connection, or one of JupyterLab's kernel manager. */
 export class KernelActions implements IActions {
-  constructor(kernels: Kernel.IManager, trans: TranslationBundle) {
+  constructor(
+    kernels: Kernel.IManager,
+    open: OpenConnections,
+    trans: TranslationBundle
+  ) {
     this._kernels = kernels;
+    this._open = open;
     this._trans = trans;
   }
 
@@ -49,7 +55,10 @@ export class KernelActions implements IActions {
       ]
     });
     if (answer.button.accept) {
-      await this._with(notebook, kernel => kernel.restart());
+      await this._with(notebook, async kernel => {
+        await kernel.restart();
+        await this._reconnect(notebook, kernel);
+      });
     }
   }
 
@@ -78,7 +87,10 @@ export class KernelActions implements IActions {
       ]
     });
     if (answer.button.accept) {
-      await this._say(() => choosePart(notebook.kernel_id, wanted));
+      await this._say(async () => {
+        await choosePart(notebook.kernel_id, wanted);
+        await this._reconnect(notebook);
+      });
     }
   }
 
@@ -111,10 +123,26 @@ export class KernelActions implements IActions {
     }
   }
 
+  /** After a restart, bring every open connection to the new Jupyter kernel. */
+  private async _reconnect(
+    notebook: INotebook,
+    except?: Kernel.IKernelConnection
+  ): Promise<void> {
+    const others = this._open(notebook.kernel_id).filter(
+      kernel => kernel !== except
+    );
+    await Promise.all(others.map(kernel => kernel.reconnect()));
+  }
+
   private async _with(
     notebook: INotebook,
     act: (kernel: Kernel.IKernelConnection) => Promise<void>
   ): Promise<void> {
+    const [open] = this._open(notebook.kernel_id);
+    if (open) {
+      await act(open);
+      return;
+    }
     const kernel = this._kernels.connectTo({
       model: { id: notebook.kernel_id, name: notebook.kernel_name }
     });
@@ -126,5 +154,6 @@ export class KernelActions implements IActions {
   }
 
   private readonly _kernels: Kernel.IManager;
+  private readonly _open: OpenConnections;
   private readonly _trans: TranslationBundle;
 }

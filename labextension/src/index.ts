@@ -12,6 +12,7 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
 import { KernelActions } from './actions';
 import { addCommands, CommandIDs } from './commands';
+import { connectionsOf } from './connections';
 import { SliceModel } from './model';
 import { followSettings, PanelOptions } from './options';
 import { SlicePanel } from './panel';
@@ -47,7 +48,11 @@ const panel: JupyterFrontEndPlugin<IPanelOptions> = {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const options = new PanelOptions();
     followSettings(options, settings, panel.id);
-    const actions = new KernelActions(app.serviceManager.kernels, trans);
+    const actions = new KernelActions(
+      app.serviceManager.kernels,
+      connectionsOf(app.shell),
+      trans
+    );
     const widget = new SlicePanel(slice, options, actions, trans);
     app.shell.add(widget, 'right', { rank: 600 });
     restorer?.add(widget, widget.id);

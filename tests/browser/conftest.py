@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, TimeoutError, expect, sync_playwright
 
 ROOT = Path(__file__).parents[2]
 PANEL = ROOT / "jupyter_vgpu" / "labextension" / "package.json"
@@ -228,15 +228,21 @@ class Lab:
     def command(self, label: str) -> None:
         """Run a command through the command palette, with the keyboard alone."""
         palette = self.page.locator(".lm-CommandPalette:visible")
-        for _ in range(30):
-            # The key does nothing until the application has taken in its shortcuts.
-            self.page.keyboard.press("Control+Shift+C")
-            self.page.wait_for_timeout(500)
-            if palette.count():
-                break
-        self.page.keyboard.type(label)
-        self.page.locator(".lm-CommandPalette-item.lm-mod-active").filter(has_text=label).wait_for()
-        self.page.keyboard.press("Enter")
+        entry = palette.locator("input")
+        item = palette.locator(".lm-CommandPalette-item.lm-mod-active").filter(has_text=label)
+        for _ in range(20):
+            # The key does nothing until the application has taken in its shortcuts, closes a palette that an earlier
+            # one opened late, and what else the page brings into focus closes it too.
+            if not palette.count():
+                self.page.keyboard.press("Control+Shift+C")
+            try:
+                entry.fill(label, timeout=3_000)
+                item.wait_for(timeout=3_000)
+                entry.press("Enter", timeout=3_000)
+            except TimeoutError:
+                continue
+            return
+        raise AssertionError(f"the command palette never offered {label!r}")
 
     def use_theme(self, name: str) -> None:
         """Choose a theme through the command palette."""
@@ -249,8 +255,17 @@ class Lab:
         self.page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=90_000)
 
     def open_panel(self) -> None:
-        """Click on the panel's tab."""
-        self.page.get_by_role("tab", name="GPU slice").click()
+        """Click on the panel's tab, unless the page has brought an open panel back from the last visit."""
+        for _ in range(20):
+            # A click on the tab of an open panel closes it, and the page may bring it back at any moment.
+            if not self.panel.is_visible():
+                self.page.get_by_role("tab", name="GPU slice").click()
+            try:
+                self.panel.wait_for(timeout=3_000)
+            except TimeoutError:
+                continue
+            return
+        raise AssertionError("the panel does not open")
 
     def choose(self, menu: str, item: str) -> None:
         """Choose an item of the menu bar."""

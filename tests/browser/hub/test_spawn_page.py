@@ -11,8 +11,6 @@ from playwright.sync_api import Locator, Page, expect
 LogIn = Callable[..., None]
 Lab = Any
 
-expect.set_options(timeout=30_000)
-
 
 def row(page: Page, profile: str) -> Locator:
     return page.locator(f'[data-profile="{profile}"]')
