@@ -20,6 +20,7 @@ settings.load_profile("untimed")
 RUN_MARK = "JUPYTER_VGPU_TEST_RUN"
 SHARED_MEMORY = Path("/dev/shm")
 GRACE_SECONDS = 5.0
+MOST_SECOND_TRIES = 3
 # pytest's own folder, and a file that Chromium sometimes forgets; both go with the run's folder.
 NOT_OURS = ("pytest-of-", ".org.chromium.Chromium.")
 
@@ -46,6 +47,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.gpu)
         if item.get_closest_marker("gpu") and not gpu_is_there:
             item.add_marker(pytest.mark.skip(reason="needs an NVIDIA GPU: there is no /dev/nvidiactl"))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run in which many tests needed the second try that CI gives them: one is bad luck, many are a fault."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    tried_again = reporter.stats.get("rerun", []) if reporter is not None else []
+    if len(tried_again) > MOST_SECOND_TRIES and session.exitstatus == pytest.ExitCode.OK:
+        reporter.write_line(f"\n{len(tried_again)} tests had to be tried again; at most {MOST_SECOND_TRIES} may")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session", autouse=True)

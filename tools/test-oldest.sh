@@ -20,7 +20,8 @@ if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$sum" ]; then
   # The package itself comes from this checkout, compiled already; the test runners are the newest.
   "$dir/bin/python" -m pip --disable-pip-version-check install -qq \
     --requirement "$pins" --constraint "$pins" \
-    cuda-bindings httpx hypothesis ipykernel jupyterhub-kubespawner psutil 'psycopg[binary]' pytest pytest-asyncio 'pytest-jupyter[server]' pytest-timeout \
+    cuda-bindings httpx hypothesis ipykernel jupyterhub-kubespawner psutil 'psycopg[binary]' pytest pytest-asyncio 'pytest-jupyter[server]' \
+    "pytest-rerunfailures>=16.7" pytest-timeout \
     hatchling editables
   JUPYTER_VGPU_NO_PANEL=1 "$dir/bin/python" -m pip --disable-pip-version-check install -qq \
     --no-build-isolation --no-deps --editable .
