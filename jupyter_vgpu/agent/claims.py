@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import secrets
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from jupyter_vgpu.backends import Backend, choose_backend
 from jupyter_vgpu.errors import UnknownClaimError
-from jupyter_vgpu.model import Claim, ClaimRequest, Device, Grant
+from jupyter_vgpu.model import Claim, ClaimRequest, Device, Edits, Grant
+from jupyter_vgpu.pages import SECRET_HEX_DIGITS
 from jupyter_vgpu.placement import Room, best_fit, rooms
 
 _REMEMBERED_RELEASES = 1000
@@ -22,6 +24,20 @@ _REMEMBERED_RELEASES = 1000
 def digest(secret: str) -> str:
     """Return what is kept of a claim secret."""
     return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def new_names() -> tuple[str, str]:
+    """Return an id and a secret for a new claim, at random."""
+    return secrets.token_hex(8), secrets.token_hex(SECRET_HEX_DIGITS // 2)
+
+
+@dataclass(frozen=True)
+class NewClaim:
+    """A claim just made: what was granted, its secret (given once), and what to do to its processes."""
+
+    claim: Claim
+    secret: str
+    edits: Edits
 
 
 class ClaimBook:

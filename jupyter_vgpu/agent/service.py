@@ -10,11 +10,9 @@ import asyncio
 import contextlib
 import logging
 import os
-import secrets
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -22,15 +20,15 @@ from jupyter_vgpu import pages
 from jupyter_vgpu._version import __version__
 from jupyter_vgpu.agent import peers, store
 from jupyter_vgpu.agent.attach import Answer
-from jupyter_vgpu.agent.claims import ClaimBook, digest
-from jupyter_vgpu.agent.contenders import Contenders, Place
+from jupyter_vgpu.agent.claims import ClaimBook, NewClaim, digest, new_names
 from jupyter_vgpu.agent.door import Door
 from jupyter_vgpu.agent.events import EventLog
 from jupyter_vgpu.agent.holders import Holders, claimant_of
 from jupyter_vgpu.agent.origin import Claimant
 from jupyter_vgpu.agent.oversight import AuditRules, Oversight
+from jupyter_vgpu.agent.roster import Roster
 from jupyter_vgpu.agent.runtime import RuntimeDir
-from jupyter_vgpu.agent.subslices import MOST_PARTS, SubsliceBody, leave_the_rest, part_claim, part_of
+from jupyter_vgpu.agent.subslices import MOST_PARTS, SubsliceBody, part_claim, part_of
 from jupyter_vgpu.agent.tenant import Tenant, Verification
 from jupyter_vgpu.agent.watch import DeathWatch, Looker
 from jupyter_vgpu.backends import BACKENDS, Enforcement, Node
@@ -42,7 +40,7 @@ from jupyter_vgpu.errors import (
     UnknownClaimError,
     UnknownDeviceError,
 )
-from jupyter_vgpu.model import Claim, ClaimRequest, Device, Edits, Grant
+from jupyter_vgpu.model import Claim, ClaimRequest, Device, Edits
 from jupyter_vgpu.nvml import Nvml
 from jupyter_vgpu.placement import Room
 from jupyter_vgpu.steering import Steering
@@ -50,15 +48,6 @@ from jupyter_vgpu.steering import Steering
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 0.25
-
-
-@dataclass(frozen=True)
-class NewClaim:
-    """A claim just made: what was granted, its secret (given once), and what to do to its processes."""
-
-    claim: Claim
-    secret: str
-    edits: Edits
 
 
 class Agent:
@@ -98,11 +87,9 @@ class Agent:
         self.node = Node(runtime.path, simulated_state)
         self._devices = {device.uuid: device for device in devices}
         self.steering = Steering({device.uuid: number for number, device in enumerate(devices)}) if govern else None
-        self._tenants: dict[str, Tenant] = {}
-        self._lingering: dict[str, Tenant] = {}
-        self._holders = Holders()
-        self._contenders = Contenders()
         self.events = EventLog()
+        self._roster = Roster(self._devices, self.steering, self.events.forget)
+        self._holders = Holders()
         self.oversight = (
             Oversight(nvml, rules or AuditRules(), self.events, self.all_tenants, self._claimants, list(self._devices))
             if nvml
@@ -120,7 +107,7 @@ class Agent:
         if state_path:
             self.book.drained |= store.load_drained(state_path)
         for claim in self.book.slices:
-            self._share_out(claim.claim_id)
+            self._roster.share_out(claim.claim_id)
 
     @property
     def info(self) -> AgentInfo:
@@ -130,7 +117,7 @@ class Agent:
     @property
     def tenants(self) -> list[Tenant]:
         """The bound claims' tenants."""
-        return list(self._tenants.values())
+        return list(self._roster.bound.values())
 
     def _adopt(self, stored: store.StoredClaim) -> None:
         claim = stored.claim
@@ -138,7 +125,7 @@ class Agent:
             if grant.uuid not in self._devices:
                 log.warning("claim %s of %s: its device %s is gone", claim.claim_id, claim.tenant, grant.uuid)
         self.book.adopt(claim)
-        self._tenants[claim.claim_id] = Tenant(claim, self._devices, self.steering)
+        self._roster.add(claim)
         self._holders.restore(claim.claim_id, stored.holder)
         log.info("claim %s of %s: taken up again", claim.claim_id, claim.tenant)
 
@@ -154,7 +141,7 @@ class Agent:
             self.oversight.start(loop)
         self._heartbeat = loop.create_task(self._beat())
         self._door = Door(self.runtime.bind("attach.sock", socket.SOCK_SEQPACKET, 0o666), self._decide)
-        if self._tenants:
+        if self._roster.bound:
             self._door.open_after_another(self.runtime.taken_at, self.oversight, lambda: self.tenants)
         else:
             self._door.open()
@@ -173,12 +160,7 @@ class Agent:
             self._looker.stop()
             self._deaths.close()
         async with self._saving:
-            for tenant in [*self._tenants.values(), *self._lingering.values()]:
-                if self._state_path is None:
-                    tenant.pages.release()
-                tenant.close()
-            self._tenants.clear()
-            self._lingering.clear()
+            self._roster.close(is_for_good=self._state_path is None)
             if self.steering is not None:
                 self.steering.close()
         self.runtime.close()
@@ -186,29 +168,18 @@ class Agent:
     async def _beat(self) -> None:
         """Say to every tenant, four times a second, that the agent lives."""
         while True:
-            for tenant in self._tenants.values():
-                tenant.pages.heartbeat()
+            self._roster.heartbeat()
             try:
-                self._follow(time.monotonic())
+                self._roster.follow(time.monotonic())
+                if self.oversight is not None:
+                    self.oversight.beat()
             except Exception:
                 log.exception("following what tenants do failed")
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
-    def _follow(self, now: float) -> None:
-        """Take in what all processes did, and tell every tenant how many it shares its devices with."""
-        launches: dict[Place, int] = {}
-        for tenant in self.all_tenants():
-            tenant.sample(now)
-            launches.update(tenant.launches_of_processes())
-        counts = self._contenders.count(launches, now)
-        for tenant in self._tenants.values():
-            tenant.set_contenders(counts)
-        if self.oversight is not None:
-            self.oversight.beat()
-
     def all_tenants(self) -> list[Tenant]:
         """Return the bound claims' tenants, and those of released claims whose processes live on."""
-        return [*self._tenants.values(), *self._lingering.values()]
+        return self._roster.all
 
     def _claimants(self) -> tuple[Claimant, ...]:
         """Return by what each tenant's processes are known."""
@@ -218,7 +189,7 @@ class Agent:
 
     def rooms(self) -> list[Room]:
         """Return what no claim has been promised, and no process of a released one still holds."""
-        return self.book.rooms(self._lingering_grants())
+        return self.book.rooms(self._roster.lingering_grants())
 
     async def drain(self, uuid: str, is_drained: bool) -> None:
         """Let a device take no new claims, or take some again; it is kept over restarts.
@@ -232,9 +203,6 @@ class Agent:
         log.info("device %s %s", uuid, "takes no new claims: drained" if is_drained else "is in use again")
         await self._save()
 
-    def _lingering_grants(self) -> list[Grant]:
-        return [grant for tenant in self._lingering.values() for grant in tenant.held()]
-
     async def claim(self, request: ClaimRequest, holder: int | None = None) -> NewClaim:
         """Return a new claim, bound and on disk.
 
@@ -247,11 +215,11 @@ class Agent:
             BadValueError: It is not allowed.
             NativeLibraryError: The library or pages cannot be had.
         """
-        claim_id, secret = _new_names()
-        claim, backend = self.book.admit(request, claim_id, secret, time.time(), self._lingering_grants())
+        claim_id, secret = new_names()
+        claim, backend = self.book.admit(request, claim_id, secret, time.time(), self._roster.lingering_grants())
         try:
             edits = backend.prepare(claim, secret, self.node)
-            self._tenants[claim_id] = Tenant(claim, self._devices, self.steering)
+            self._roster.add(claim)
             self._holders.note(claim_id, holder)
             await self._save()
         except BaseException:
@@ -278,15 +246,15 @@ class Agent:
         parts = self.book.parts_of(parent.claim_id)
         if len(parts) >= MOST_PARTS:
             raise NoCapacityError(f"this slice has {len(parts)} parts, the most it may have")
-        taken = self._taken(parent.claim_id)
+        taken = self._roster.taken(parent.claim_id)
         used = [whole.memory_bytes(index) for index in range(len(parent.grants))]
         grants = part_of(parent, body, taken, used)
-        claim_id, secret = _new_names()
+        claim_id, secret = new_names()
         claim = part_claim(parent, body.name, grants, claim_id, digest(secret))
         self.book.adopt(claim)
         try:
-            self._tenants[claim.claim_id] = Tenant(claim, self._devices, self.steering)
-            self._share_out(parent.claim_id)
+            self._roster.add(claim)
+            self._roster.share_out(parent.claim_id)
             # Only now is nothing more given out there: what was, between the look and the new limit, is seen here.
             part_of(parent, body, taken, [whole.memory_bytes(index) for index in range(len(grants))])
             self._holders.note(claim.claim_id, holder)
@@ -300,17 +268,7 @@ class Agent:
 
     def parts(self, claim_id: str) -> list[Tenant]:
         """Return the tenants that have a part of a claim's slice, also released ones whose processes live on."""
-        return [tenant for tenant in self.all_tenants() if tenant.claim.part_of == claim_id]
-
-    def _taken(self, claim_id: str) -> list[Grant]:
-        return [grant for tenant in self.parts(claim_id) for grant in tenant.claim.grants]
-
-    def _share_out(self, claim_id: str) -> None:
-        """Give the processes of a slice what its parts leave."""
-        tenant = self._tenants.get(claim_id)
-        if tenant is None:
-            return
-        leave_the_rest(tenant, self._taken(claim_id))
+        return self._roster.parts(claim_id)
 
     async def release(self, claim_id: str) -> Claim | None:
         """Return the claim as released, `None` when there was none; its processes get no more memory."""
@@ -324,24 +282,12 @@ class Agent:
         for part in self.book.parts_of(claim_id):
             self._forget(part.claim_id)
         released = self.book.release(claim_id)
-        tenant = self._tenants.pop(claim_id, None)
         self._holders.forget(claim_id)
         if released is not None:
             BACKENDS[released.backend].release(released)
-        if tenant is not None:
-            self._looker.note(tenant.claim, ())
-            tenant.pages.release()
-            if tenant.processes:
-                # They keep what they hold until they end; until then nobody else is promised it.
-                self._lingering[claim_id] = tenant
-            else:
-                self._close(tenant)
-            self._share_out(tenant.claim.part_of)
+            self._looker.note(released, ())
+        self._roster.release(claim_id)
         return released
-
-    def _close(self, tenant: Tenant) -> None:
-        tenant.close()
-        self.events.forget(tenant.claim.claim_id)
 
     def _hold(self, claim_id: str) -> None:
         """Release the claim when its holder dies, or now when it is dead."""
@@ -382,7 +328,7 @@ class Agent:
         Raises:
             UnknownClaimError: There is none.
         """
-        return self._tenants[self.book.get(claim_id).claim_id]
+        return self._roster.bound[self.book.get(claim_id).claim_id]
 
     def tenant_of(self, secret: str, uid: int) -> Tenant:
         """Return the tenant that `secret` opens to a peer of user `uid`.
@@ -394,7 +340,7 @@ class Agent:
         claim = self.book.by_secret(secret)
         if claim.uid != uid:
             raise NotAuthorizedError(f"this slice belongs to uid {claim.uid}, and you are uid {uid}")
-        return self._tenants[claim.claim_id]
+        return self._roster.bound[claim.claim_id]
 
     def _decide(self, peer: peers.Peer, pidfd: int, secret: str, is_renewal: bool) -> Answer:
         try:
@@ -426,23 +372,16 @@ class Agent:
             return
         self._deaths.forget(process.pidfd)
         self._looker.note(tenant.claim, list(tenant.processes))
-        claim_id = tenant.claim.claim_id
-        if not tenant.processes and self._lingering.pop(claim_id, None) is not None:
-            self._close(tenant)
-            self._share_out(tenant.claim.part_of)
+        if not tenant.processes:
+            self._roster.emptied(tenant)
 
     def _seen(self, claim: Claim, pids: Sequence[int], enforcement: Enforcement, at: float) -> None:
-        tenant = self._tenants.get(claim.claim_id)
+        tenant = self._roster.bound.get(claim.claim_id)
         # What was seen of other processes than are attached now says nothing.
         if tenant is not None and set(pids) == set(tenant.processes):
             if tenant.verification is None or tenant.verification.enforcement != enforcement:
                 log.info("claim %s of %s: %s", claim.claim_id, claim.tenant, enforcement.note)
             tenant.verification = Verification(enforcement, at)
-
-
-def _new_names() -> tuple[str, str]:
-    """Return a claim's id and its secret."""
-    return secrets.token_hex(8), secrets.token_hex(pages.SECRET_HEX_DIGITS // 2)
 
 
 def _where(claim: Claim) -> str:

@@ -1,0 +1,119 @@
+"""The tenants of one node: those of bound claims, and those of released ones whose processes live on.
+
+Belongs to the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from jupyter_vgpu.agent.contenders import Contenders, Place
+from jupyter_vgpu.agent.subslices import leave_the_rest
+from jupyter_vgpu.agent.tenant import Tenant
+from jupyter_vgpu.model import Claim, Device, Grant
+from jupyter_vgpu.steering import Steering
+
+
+class Roster:
+    """Who is a tenant of this node."""
+
+    def __init__(self, devices: Mapping[str, Device], steering: Steering | None, gone: Callable[[str], None]) -> None:
+        """Start with nobody.
+
+        Args:
+            devices: The node's devices by UUID.
+            steering: Who governs the tenants' GPU time; `None` = nobody does.
+            gone: Called with the claim of each tenant that is neither bound nor has processes any more.
+        """
+        self._devices = devices
+        self._steering = steering
+        self._gone = gone
+        self.bound: dict[str, Tenant] = {}  # the bound claims' tenants by claim, oldest first
+        self._lingering: dict[str, Tenant] = {}
+        self._contenders = Contenders()
+
+    @property
+    def all(self) -> list[Tenant]:
+        """The bound claims' tenants, and then those of released ones whose processes live on."""
+        return [*self.bound.values(), *self._lingering.values()]
+
+    def lingering_grants(self) -> list[Grant]:
+        """Return what processes of released claims still hold."""
+        return [grant for tenant in self._lingering.values() for grant in tenant.held()]
+
+    # Coming and going
+
+    def add(self, claim: Claim) -> None:
+        """Make the pages of a bound claim.
+
+        Raises:
+            NativeLibraryError: No pages can be made.
+        """
+        self.bound[claim.claim_id] = Tenant(claim, self._devices, self._steering)
+
+    def release(self, claim_id: str) -> None:
+        """Let a claim's processes have no more memory; nothing when it is not bound.
+
+        They keep what they hold until they end; until then nobody else is promised it.
+        """
+        tenant = self.bound.pop(claim_id, None)
+        if tenant is None:
+            return
+        tenant.pages.release()
+        if tenant.processes:
+            self._lingering[claim_id] = tenant
+        else:
+            self._close(tenant)
+        self.share_out(tenant.claim.part_of)
+
+    def emptied(self, tenant: Tenant) -> None:
+        """Take note that a tenant's last process has ended; where its claim is released, that was all of it."""
+        if self._lingering.pop(tenant.claim.claim_id, None) is not None:
+            self._close(tenant)
+            self.share_out(tenant.claim.part_of)
+
+    def _close(self, tenant: Tenant) -> None:
+        tenant.close()
+        self._gone(tenant.claim.claim_id)
+
+    def close(self, is_for_good: bool) -> None:
+        """Close all pages; `is_for_good` = nobody takes the claims up again, and their processes get no more memory."""
+        for tenant in self.all:
+            if is_for_good:
+                tenant.pages.release()
+            tenant.close()
+        self.bound.clear()
+        self._lingering.clear()
+
+    # Parts of slices
+
+    def parts(self, claim_id: str) -> list[Tenant]:
+        """Return the tenants that have a part of a claim's slice, also released ones whose processes live on."""
+        return [tenant for tenant in self.all if tenant.claim.part_of == claim_id]
+
+    def taken(self, claim_id: str) -> list[Grant]:
+        """Return what those have of the slice."""
+        return [grant for tenant in self.parts(claim_id) for grant in tenant.claim.grants]
+
+    def share_out(self, claim_id: str) -> None:
+        """Give the processes of a slice what its parts leave; nothing when it is not bound."""
+        tenant = self.bound.get(claim_id)
+        if tenant is not None:
+            leave_the_rest(tenant, self.taken(claim_id))
+
+    # What they do
+
+    def heartbeat(self) -> None:
+        """Say to every bound claim's processes that the agent lives."""
+        for tenant in self.bound.values():
+            tenant.pages.heartbeat()
+
+    def follow(self, now: float) -> None:
+        """Take in what all processes did until `now` (monotonic seconds), and tell tenants how many contend."""
+        launches: dict[Place, int] = {}
+        for tenant in self.all:
+            tenant.sample(now)
+            launches.update(tenant.launches_of_processes())
+        counts = self._contenders.count(launches, now)
+        for tenant in self.bound.values():
+            tenant.set_contenders(counts)
