@@ -10,10 +10,11 @@ import pwd
 import resource
 import signal
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from jupyter_vgpu.agent.hub_api import serve_hubs
+from jupyter_vgpu.agent.listening import ListenOptions, Port, open_port
 from jupyter_vgpu.agent.node import find_devices, refuse_inside_slice, simulated_board
 from jupyter_vgpu.agent.oversight import AuditRules, OnBypass, OnExcess
 from jupyter_vgpu.agent.runtime import RuntimeDir
@@ -40,6 +41,7 @@ class ServeOptions:
         on_bypass: What happens to a process of a slice that uses the device without the library.
         on_excess: What happens when a slice has had more memory than it may for two seconds.
         govern: Whether GPU time is governed; otherwise the driver's own time-slicing is all there is.
+        listen: A port for hubs on other nodes.
     """
 
     runtime_dir: Path = SYSTEM_RUNTIME_DIR
@@ -49,6 +51,7 @@ class ServeOptions:
     on_bypass: OnBypass = "report"
     on_excess: OnExcess = "report"
     govern: bool = True
+    listen: ListenOptions = field(default_factory=ListenOptions)
 
     @property
     def state_path(self) -> Path:
@@ -97,7 +100,10 @@ def serve(options: ServeOptions) -> None:
     _raise_descriptor_limit()
     hub_uid = _uid_of(options.hub_user)
     state_path = options.state_path
+    port = open_port(options.listen)
     with contextlib.ExitStack() as stack:
+        for listener in port.sockets if port is not None else ():
+            stack.callback(listener.close)
         runtime = RuntimeDir(options.runtime_dir)
         stack.callback(runtime.close)
         state_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -105,10 +111,10 @@ def serve(options: ServeOptions) -> None:
         found = find_devices(simulated)
         rules = AuditRules(on_bypass=options.on_bypass, on_excess=options.on_excess)
         agent = Agent(found.devices, runtime, state_path, found.simulated_state, found.nvml, rules, options.govern)
-        asyncio.run(_serve(agent, hub_uid))
+        asyncio.run(_serve(agent, hub_uid, port))
 
 
-async def _serve(agent: Agent, hub_uid: int | None) -> None:
+async def _serve(agent: Agent, hub_uid: int | None, port: Port | None) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -118,7 +124,10 @@ async def _serve(agent: Agent, hub_uid: int | None) -> None:
     users = serve_users(agent, runtime.listen("user.sock", socket.SOCK_STREAM, 0o666))
     token = runtime.hub_token(hub_uid)
     # A hub's user owns the socket; root needs no permission.
-    hubs = serve_hubs(agent, runtime.listen("hub.sock", socket.SOCK_STREAM, 0o600, hub_uid), token)
+    servers = [users, serve_hubs(agent, [runtime.listen("hub.sock", socket.SOCK_STREAM, 0o600, hub_uid)], token)]
+    if port is not None:
+        servers.append(serve_hubs(agent, port.sockets, port.token or token, port.tls))
+        log.info("hubs on other nodes may ask at %s", port.url)
     for device in agent.book.devices:
         log.info("device %d: %s, %s, %d MiB", device.index, device.uuid, device.name, device.total_bytes >> 20)
     if not agent.is_isolated:
@@ -129,7 +138,7 @@ async def _serve(agent: Agent, hub_uid: int | None) -> None:
         await stop.wait()
     finally:
         _tell_systemd("STOPPING=1")
-        for server in (users, hubs):
+        for server in servers:
             server.stop()
             await server.close_all_connections()
         await agent.stop()

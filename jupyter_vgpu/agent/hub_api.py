@@ -1,11 +1,13 @@
-"""`hub.sock`: for hubs and admins."""
+"""`hub.sock`, and the port for hubs on other nodes: for hubs and admins."""
 
 from __future__ import annotations
 
 import hmac
 import os
 import socket
+import ssl
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from tornado.httpserver import HTTPServer
@@ -23,9 +25,11 @@ class _HubHandler(JsonHandler):
     """For hubs: the agent's own user and root by who they are, others by the hub token."""
 
     def prepare(self) -> None:
-        if self.peer().uid in (0, os.geteuid()):
+        if not self.is_remote and self.peer().uid in (0, os.geteuid()):
             return
         if not hmac.compare_digest(self.bearer().encode(), self.hub_token.encode()):
+            if self.is_remote:
+                raise NotAuthorizedError("that is not the token of this agent: hubs send what its admin gave them")
             raise NotAuthorizedError("hub.sock is for hubs: send the token in hub.token as `Authorization: Bearer …`")
 
 
@@ -69,7 +73,7 @@ class _Claims(_HubHandler):
         body = parse_claim_body(self.request.body)
         holder = None
         if body.while_peer_lives:
-            holder = self.peer().pid
+            holder = 0 if self.is_remote else self.peer().pid
             if holder <= 0:
                 raise BadValueError("while_peer_lives", True, "only for a process that the agent can see is")
         new = await self.agent.claim(body.request(), holder)
@@ -130,8 +134,10 @@ class _Metrics(_HubHandler):
         self.finish(render(self.agent))
 
 
-def serve_hubs(agent: Agent, listener: socket.socket, hub_token: str) -> HTTPServer:
-    """Return the server of `hub.sock`, serving."""
+def serve_hubs(
+    agent: Agent, listeners: Sequence[socket.socket], hub_token: str, tls: ssl.SSLContext | None = None
+) -> HTTPServer:
+    """Return the server for hubs, serving `listeners`: `hub.sock`, or ports, there by `tls` where that is given."""
     given = {"agent": agent, "hub_token": hub_token}
     rules = [
         (r"/v1/health", _Health, given),
@@ -145,4 +151,4 @@ def serve_hubs(agent: Agent, listener: socket.socket, hub_token: str) -> HTTPSer
         (r"/v1/trace", _Trace, {**given, "tracer": Tracer(agent)}),
         (r"/metrics", _Metrics, given),
     ]
-    return make_server(rules, listener)
+    return make_server(rules, listeners, tls)

@@ -87,4 +87,4 @@ def serve_users(agent: Agent, listener: socket.socket) -> HTTPServer:
         (r"/v1/subslices", _Subslices, given),
         (r"/v1/subslices/([0-9A-Za-z-]{1,64})", _Subslice, given),
     ]
-    return make_server(rules, listener)
+    return make_server(rules, [listener])

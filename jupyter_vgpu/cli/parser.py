@@ -45,6 +45,8 @@ _AGENT_EXAMPLES = """\
 examples:
   jupyter vgpu agent                                            a system agent, in /run/jupyter-vgpu
   jupyter vgpu agent --hub-user jupyterhub                      the same, for a hub that does not run as root
+  jupyter vgpu agent --listen gpu1.example.org:8443 --certificate gpu1.pem --key gpu1.key --token-file hub.token
+                                                                 for a hub on another node too
   jupyter vgpu agent --simulate 2xa100-80 --runtime-dir ./agent  no GPU needed
 """
 
@@ -148,6 +150,25 @@ def _add_agent(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         help="where its claims are kept (default: /var/lib/jupyter-vgpu, or DIR of --runtime-dir where that is given)",
     )
     agent.add_argument("--hub-user", metavar="USER", help="host user of the hub, who may open hub.sock beside root")
+    remote = agent.add_argument_group("for hubs on other nodes")
+    remote.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        default="",
+        help="a port besides hub.sock, with TLS; without a certificate only on the loopback interface; port 0 = any, "
+        "which the log names",
+    )
+    remote.add_argument("--certificate", type=Path, metavar="FILE", help="PEM file of the agent's certificate")
+    remote.add_argument("--key", type=Path, metavar="FILE", help="PEM file of its private key, without a password")
+    remote.add_argument(
+        "--client-ca",
+        type=Path,
+        metavar="FILE",
+        help="PEM file of authorities: a hub must have a certificate by one of them, besides its token",
+    )
+    remote.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="the token that hubs send (default: hub.token, made at a start)"
+    )
     agent.add_argument("--simulate", metavar="BOARD", help='serve a simulated board, as "a100-80" or "2xa100-80"')
     agent.add_argument(
         "--time",

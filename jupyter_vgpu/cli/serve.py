@@ -24,6 +24,7 @@ def agent(options: argparse.Namespace, command: list[str]) -> int:
         print(_UNIT.read_text(encoding="utf-8").replace("@COMMAND@", program), end="")
         return 0
     from jupyter_vgpu.agent.app import ServeOptions, serve
+    from jupyter_vgpu.agent.listening import ListenOptions
 
     logging.basicConfig(
         level=options.log_level.upper(),
@@ -40,6 +41,9 @@ def agent(options: argparse.Namespace, command: list[str]) -> int:
             on_bypass=options.on_bypass,
             on_excess=options.on_excess,
             govern=options.time == "govern",
+            listen=ListenOptions(
+                options.listen, options.certificate, options.key, options.client_ca, options.token_file
+            ),
         )
     )
     return 0

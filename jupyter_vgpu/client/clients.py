@@ -6,11 +6,7 @@ The shapes of the answers are those of docs/contracts.md, "HTTP API of the agent
 
 from __future__ import annotations
 
-import http.client
-import json
 import os
-import socket
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,14 +23,14 @@ from jupyter_vgpu.client.answers import (
     TraceInfo,
     UsageInfo,
 )
-from jupyter_vgpu.errors import AgentUnreachableError, NotAuthorizedError, UnknownClaimError, error_from_reason
+from jupyter_vgpu.client.asking import UnixConnection, ask
+from jupyter_vgpu.client.endpoints import Endpoint
+from jupyter_vgpu.errors import UnknownClaimError
 from jupyter_vgpu.model import ClaimRequest, Edits, Profile
 from jupyter_vgpu.units import PPM
 
 SYSTEM_RUNTIME_DIR = Path("/run/jupyter-vgpu")
 TIMEOUT_SECONDS = 5.0
-_LONGEST_ANSWER_BYTES = 256 << 20  # a trace of half a minute
-_CROWDED_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
@@ -83,91 +79,44 @@ def profile_to_wire(profile: Profile, backend: str = "auto") -> dict[str, Any]:
     return wire
 
 
-class _UnixConnection(http.client.HTTPConnection):
-    """HTTP/1.1 over a Unix socket."""
-
-    def __init__(self, path: Path, timeout: float) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        deadline = time.monotonic() + (self.timeout or 0)
-        while True:
-            try:
-                self.sock.connect(os.fspath(self._path))
-                return
-            except BlockingIOError:
-                # Too many wait already. source: connect(2), EAGAIN for Unix sockets that do not block
-                if time.monotonic() > deadline:
-                    raise TimeoutError from None
-                time.sleep(_CROWDED_SECONDS)
-
-
 def _ask(path: Path, method: str, url: str, token: str, body: Mapping[str, Any] | None, timeout: float) -> Any:
-    """Return the decoded answer of the agent behind the socket at `path`.
-
-    Raises:
-        VGPUError: The one that the agent's answer stands for.
-        AgentUnreachableError: No answer within `timeout` seconds, or one that is no answer of an agent.
-        NotAuthorizedError: This user may not open the socket.
-    """
-    headers = {"Content-Type": "application/json"}
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
-    started = time.monotonic()
-    connection = _UnixConnection(path, timeout)
-    try:
-        connection.request(method, url, None if body is None else json.dumps(body), headers)
-        answer = connection.getresponse()
-        content = answer.read(_LONGEST_ANSWER_BYTES)
-        decoded = json.loads(content)
-    except TimeoutError as error:
-        waited = time.monotonic() - started
-        raise AgentUnreachableError(
-            f"the node agent at {path} has not answered within {waited:.1f} s: see its log, or restart it"
-        ) from error
-    except PermissionError as error:
-        raise NotAuthorizedError(f"this user may not open {path}: the agent's admin decides who may") from error
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise AgentUnreachableError(
-            f"no node agent answers at {path} ({error}): start it with `jupyter vgpu agent`"
-        ) from error
-    finally:
-        connection.close()
-    if answer.status >= 400:
-        known = decoded if isinstance(decoded, dict) else {}
-        raise error_from_reason(str(known.get("error")), str(known.get("message") or f"status {answer.status}"))
-    return decoded
+    """Return the decoded answer of the agent behind the socket at `path`; see `asking.ask`."""
+    return ask(UnixConnection(path, timeout), str(path), method, url, token, body)
 
 
 class HubClient:
-    """A hub's, or an admin's, view of one agent, over `hub.sock`."""
+    """A hub's, or an admin's, view of one agent, over `hub.sock` or its port."""
 
     def __init__(
-        self, runtime_dir: str | os.PathLike[str], token: str | None = None, timeout_seconds: float = TIMEOUT_SECONDS
+        self,
+        agent: str | os.PathLike[str] | Endpoint,
+        token: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
     ) -> None:
         """Say where the agent is; nothing is opened yet.
 
         Args:
-            runtime_dir: The agent's runtime directory.
+            agent: The agent's runtime directory, or where else it answers.
             token: The hub token; `None` reads `hub.token` there if this user may. Root and the agent's own user
                 need none.
             timeout_seconds: Time limit of each wait for the agent.
         """
-        self.runtime_dir = Path(runtime_dir)
+        if not isinstance(agent, Endpoint):
+            agent = Endpoint(f"unix://{Path(agent).absolute()}", runtime_dir=Path(agent))
+        self.endpoint = agent
         self._token = token
         self._timeout_seconds = timeout_seconds
 
     def _ask(self, method: str, url: str, body: Mapping[str, Any] | None = None, more_seconds: float = 0.0) -> Any:
-        token = self._token
-        if token is None:
-            try:
-                token = (self.runtime_dir / "hub.token").read_text(encoding="ascii").strip()
-            except (OSError, ValueError):
-                token = ""
-        return _ask(self.runtime_dir / "hub.sock", method, url, token, body, self._timeout_seconds + more_seconds)
+        token = self.endpoint.token() if self._token is None else self._token
+        connection = self.endpoint.connection(self._timeout_seconds + more_seconds)
+        return ask(connection, str(self.endpoint), method, url, token, body)
+
+    @property
+    def runtime_dir(self) -> Path:
+        """The agent's runtime directory, where it is one of this node."""
+        assert self.endpoint.runtime_dir is not None
+        return self.endpoint.runtime_dir
 
     def health(self) -> HealthInfo:
         """Return the agent's account of itself."""
