@@ -19,7 +19,7 @@ settings.load_profile("untimed")
 
 RUN_MARK = "JUPYTER_VGPU_TEST_RUN"
 SHARED_MEMORY = Path("/dev/shm")
-GRACE_SECONDS = 5.0
+GRACE_SECONDS = 30.0
 MOST_SECOND_TRIES = 3
 # pytest's own folder, and a file that Chromium sometimes forgets; both go with the run's folder.
 NOT_OURS = ("pytest-of-", ".org.chromium.Chromium.")
@@ -68,15 +68,20 @@ def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
 
     # What was told to end by the last fixture may still be at it.
     deadline = time.monotonic() + GRACE_SECONDS
-    while (processes := _processes_of_this_run(str(scratch))) and time.monotonic() < deadline:
+    while (left := _left_behind(scratch, shared_memory_before)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    left = [f"process {process}" for process in processes]
-    left += [f"file {scratch / name}" for name in _names(scratch) if not name.startswith(NOT_OURS)]
-    left += [f"shared memory {name}" for name in _names(SHARED_MEMORY) - shared_memory_before if "vgpu" in name]
     assert not left, "left behind by the tests:\n  " + "\n  ".join(left)
 
 
 _scratch = pytest.StashKey[Path]()
+
+
+def _left_behind(scratch: Path, shared_memory_before: set[str]) -> list[str]:
+    """Return what there is of this run's, in words."""
+    left = [f"process {process}" for process in _processes_of_this_run(str(scratch))]
+    left += [f"file {scratch / name}" for name in _names(scratch) if not name.startswith(NOT_OURS)]
+    left += [f"shared memory {name}" for name in _names(SHARED_MEMORY) - shared_memory_before if "vgpu" in name]
+    return left
 
 
 def _names(folder: Path) -> set[str]:

@@ -28,7 +28,8 @@ from jupyter_vgpu.config import parse_profiles
 from jupyter_vgpu.errors import AgentUnreachableError
 from jupyter_vgpu.model import ClaimRequest
 
-START_SECONDS = 30.0
+START_SECONDS = 120.0
+ANSWER_SECONDS = 60.0
 
 # native/include/jvgpu/pages.h
 MAGIC = 0x4A564750
@@ -41,7 +42,7 @@ USE_BYTES = 128
 SLOT_AT, SLOT_BYTES = 64, 64 + 16 * USE_BYTES
 
 
-def eventually(holds: Callable[[], Any], what: str, seconds: float = 60.0) -> Any:
+def eventually(holds: Callable[[], Any], what: str, seconds: float = 120.0) -> Any:
     """Return what `holds` returns once that is true; fail when it never is."""
     deadline = time.monotonic() + seconds
     while not (answer := holds()):
@@ -59,8 +60,9 @@ class AgentProcess:
         self._board = board
         self.log_path = folder.with_name(folder.name + ".log")
         self._options = options
+        self._made_at = time.monotonic()
         self.process: subprocess.Popen[bytes] | None = None
-        self.hub = HubClient(folder)
+        self.hub = HubClient(folder, timeout_seconds=ANSWER_SECONDS)
 
     def start(self) -> AgentProcess:
         with self.log_path.open("ab") as log:
@@ -93,6 +95,11 @@ class AgentProcess:
         return self.log_path.read_text()
 
     @property
+    def minutes(self) -> int:
+        """Return how many minutes have begun since the first start: what is said once a minute is said so often."""
+        return 1 + int((time.monotonic() - self._made_at) // 60)
+
+    @property
     def attach_socket(self) -> Path:
         return self.folder / "attach.sock"
 
@@ -100,7 +107,7 @@ class AgentProcess:
         """Return the exit code after signal `number`."""
         assert self.process is not None
         self.process.send_signal(number)
-        code = self.process.wait(15)
+        code = self.process.wait(START_SECONDS)
         self.process = None
         return code
 
@@ -140,7 +147,8 @@ class AgentProcess:
         )
 
     def user(self, granted: GrantedClaim) -> UserClient:
-        return UserClient.from_environment(granted.edits.env)
+        env = granted.edits.env
+        return UserClient(env["JUPYTER_VGPU_API"], env["JUPYTER_VGPU_SECRET"], timeout_seconds=ANSWER_SECONDS)
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ RIGHT = struct.pack("=II64s", 0x4A564750, 2, b"0123456789abcdef" * 4)
 
 def connected() -> socket.socket | None:
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET if kind == "seqpacket" else socket.SOCK_STREAM)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 10, 0))
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 60, 0))
     try:
         connection.connect(path)
     except OSError:
@@ -66,7 +66,7 @@ for _ in range(count):
             connection.send(message())
             if dice.random() < 0.5:
                 # HTTP waits for the rest of what looks like a beginning.
-                connection.settimeout(5 if kind == "seqpacket" else 0.01)
+                connection.settimeout(60 if kind == "seqpacket" else 0.01)
                 connection.recv(1000)
         except OSError:
             pass

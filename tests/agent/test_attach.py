@@ -35,6 +35,13 @@ def descriptors(agent: Any) -> int:
     return len(list(Path(f"/proc/{agent.pid}/fd").iterdir()))
 
 
+def eventually(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
 def test_the_right_secret_gets_the_claims_pages(agent: Any, attach: Ask) -> None:
     granted = agent.claim(share="1/4", memory="10GiB", ceiling="1/2")
 
@@ -197,7 +204,7 @@ def test_descriptors_sent_along_are_not_kept(agent: Any) -> None:
             connection.recv(1000)
 
     assert agent.hub.usage(granted.claim["claim"])["processes"] == []
-    assert descriptors(agent) <= before + 1
+    eventually(lambda: descriptors(agent) <= before + 1, "none of 200 descriptors is kept")
 
 
 def test_offences_cost_one_line_of_log_a_minute(own_agent: Any, ask: Ask) -> None:
@@ -205,7 +212,7 @@ def test_offences_cost_one_line_of_log_a_minute(own_agent: Any, ask: Ask) -> Non
         ask(own_agent, b"garbage")
     own_agent.hub.health()
 
-    assert own_agent.log.count("attach: uid") == 1
+    assert 1 <= own_agent.log.count("attach: uid") <= own_agent.minutes
 
 
 def test_the_same_process_attaching_again_takes_the_place_of_its_earlier_self(agent: Any, attach: Ask) -> None:
@@ -237,7 +244,7 @@ def test_descriptors_do_not_pile_up(agent: Any, attach: Ask) -> None:
     for _ in range(50):
         attach(agent, granted)
 
-    assert descriptors(agent) <= before + 2
+    eventually(lambda: descriptors(agent) <= before + 2, "fifty attaches leave no descriptors")
 
 
 def test_the_agent_shows_that_it_lives(agent: Any, attach: Ask) -> None:

@@ -55,7 +55,7 @@ def descriptors_of(agent: Any) -> int:
 def sent(agent: Any, messages: list[bytes], with_descriptors: bool) -> None:
     """Send messages on one connection and let the agent answer or not."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-        connection.settimeout(30)
+        connection.settimeout(60)
         connection.connect(str(agent.attach_socket))
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("=ii", 0, 1))] if with_descriptors else []
         # It may have answered the first message, and closed, before the next is sent.
@@ -82,8 +82,8 @@ def test_that_much_nonsense_took_one_line_of_log_and_no_descriptor(agent: Any) -
         sent(agent, [bytes([number]) * (number + 1)], with_descriptors=number % 2 == 0)
 
     assert "Traceback" not in agent.log
-    assert agent.log.count(f"attach: uid {os.getuid()}, process") <= 1, "one line per offender per minute"
-    deadline = time.monotonic() + 30
+    assert agent.log.count(f"attach: uid {os.getuid()}, process") <= agent.minutes, "one line per offender per minute"
+    deadline = time.monotonic() + 60
     while descriptors_of(agent) > held:
         assert time.monotonic() < deadline, "descriptors that were sent along are not kept"
         time.sleep(0.05)
@@ -98,7 +98,7 @@ def test_who_says_that_it_moves_and_never_has_is_not_waited_for(agent: Any, atta
     kept = []
     for _ in range(50):
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        connection.settimeout(30)
+        connection.settimeout(60)
         connection.connect(str(agent.attach_socket))
         connection.send(request)
         reply, rights, _, _ = connection.recvmsg(1024, 64)

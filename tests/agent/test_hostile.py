@@ -151,7 +151,7 @@ def test_others_notice_nothing_of(
     assert public_agent.hub.health()["pid"] == public_agent.pid
     # The same user may have been sent away for one thing on one socket and for another on the other.
     lines = [line for line in public_agent.log.splitlines() if " W " in line or " E " in line]
-    assert sum(f"uid {OFFENDER}" in line for line in lines) <= 1, lines
+    assert sum(f"uid {OFFENDER}" in line for line in lines) <= public_agent.minutes, lines
     assert sum("Traceback" in line for line in public_agent.log.splitlines()) == 0
 
 
@@ -244,5 +244,7 @@ def test_without_descriptors_the_agent_stays_up(own_agent: Any, attach: Ask, hos
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert own_agent.hub.health()["pid"] == own_agent.pid
-    assert own_agent.log.count("no connection can be taken in") <= 2, "one line a minute for each socket"
+    assert own_agent.log.count("no connection can be taken in") <= 2 * own_agent.minutes, (
+        "one line a minute for each socket"
+    )
     assert "Traceback" not in own_agent.log

@@ -36,7 +36,7 @@ ARGUMENTS = [
 HAS_RUN = re.compile(r"\[\d+\]:")
 
 # What is waited for comes when it comes: this machine may be busy with others.
-expect.set_options(timeout=60_000)
+expect.set_options(timeout=120_000)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -66,7 +66,7 @@ def browser() -> Iterator[Browser]:
 def page(browser: Browser) -> Iterator[Page]:
     """Return a page of a fresh visitor, as wide as a small laptop."""
     context = browser.new_context(viewport={"width": 1200, "height": 720}, color_scheme="light")
-    context.set_default_timeout(60_000)
+    context.set_default_timeout(120_000)
     page = context.new_page()
     yield page
     context.close()
@@ -146,7 +146,7 @@ def notebook(cells: list[str]) -> str:
 
 def wait_for(url: str, log: Path) -> None:
     """Return once something answers at `url`."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while True:
         try:
             urllib.request.urlopen(url, timeout=5).close()
@@ -182,7 +182,7 @@ def python_runner(folder: Path) -> Iterator[Callable[..., Path]]:
         for process in started:
             process.terminate()
         for process in started:
-            process.wait(60)
+            process.wait(180)
 
 
 @pytest.fixture
@@ -251,8 +251,8 @@ class Lab:
 
     def wait_until_ready(self) -> None:
         """Return when the notebook is open and its Jupyter kernel idle."""
-        self.page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=90_000)
-        self.page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=90_000)
+        self.page.locator(".jp-Notebook .jp-Cell").first.wait_for(timeout=180_000)
+        self.page.get_by_text("Python 3 (ipykernel) | Idle").wait_for(timeout=180_000)
 
     def open_panel(self) -> None:
         """Click on the panel's tab, unless the page has brought an open panel back from the last visit."""
@@ -276,7 +276,7 @@ class Lab:
         """Run every cell, and return when the last has run; the notebook then shows its end."""
         self.choose("Run", "Run All Cells")
         last = self.page.locator(".jp-CodeCell").last
-        expect(last.locator(".jp-InputPrompt")).to_have_text(HAS_RUN, timeout=60_000)
+        expect(last.locator(".jp-InputPrompt")).to_have_text(HAS_RUN, timeout=120_000)
 
     def cell_with_output(self, start: str) -> Locator:
         """Return the code cell whose output begins with `start`; scrolls up to it, as far as need be."""

@@ -16,7 +16,7 @@ DEMO = Path(__file__).parents[2] / "demo" / "run.py"
 
 def password_of(log: Path) -> str:
     """Return the password that the demo prints once it is ready."""
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 180
     while not (found := re.search(r"Password +(\S+)", log.read_text(errors="replace"))):
         assert time.monotonic() < deadline, log.read_text(errors="replace")
         time.sleep(0.2)
@@ -73,6 +73,7 @@ def test_a_student_picks_a_quarter_and_watches_it_and_another_sees_nothing_of_th
     keep_picture("panel")
 
     with browser.new_context() as context:
+        context.set_default_timeout(120_000)
         other = context.new_page()
         log_in(other, free_port, "bob", password)
         other.get_by_role("button", name="Start").click()

@@ -74,6 +74,7 @@ def test_an_administrator_revokes_with_the_keyboard_alone_and_everybody_sees_it_
     keep_picture("slices")
 
     with browser.new_context() as context:
+        context.set_default_timeout(120_000)
         other = context.new_page()
         log_in(other, hub, "quick-ada")
         expect(other.get_by_role("heading", name="1 slice is held")).to_be_visible()
@@ -144,6 +145,7 @@ def test_the_page_reads_well_in_both_schemes_and_on_a_narrow_screen(
 ) -> None:
     hub.spawn("quick-dee")
     with browser.new_context(color_scheme=scheme, viewport={"width": 400, "height": 700}) as context:
+        context.set_default_timeout(120_000)
         page = context.new_page()
         log_in(page, hub, "quick-root")
         expect(page.get_by_text("Kept up to date.")).to_be_visible()

@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+from jupyter_vgpu.client import HubClient
+from jupyter_vgpu.errors import AgentUnreachableError
+
 CLI = (sys.executable, "-m", "jupyter_vgpu.cli")
 
 
@@ -36,7 +39,7 @@ def vgpu() -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run `jupyter vgpu` to its end and return what came of it."""
 
     def run(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([*CLI, *arguments], capture_output=True, text=True, timeout=60, check=False, **options)
+        return subprocess.run([*CLI, *arguments], capture_output=True, text=True, timeout=240, check=False, **options)
 
     return run
 
@@ -73,11 +76,15 @@ def system_agent() -> Iterator[Path]:
         agent = subprocess.Popen(
             [*CLI, "agent", "--simulate", "a100-80", "--runtime-dir", str(folder)], stdout=log, stderr=log
         )
-    deadline = time.monotonic() + 30
-    while not (folder / "hub.sock").exists():
-        assert agent.poll() is None, folder.with_suffix(".log").read_text()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            HubClient(folder).health()
+            break
+        except AgentUnreachableError:
+            assert agent.poll() is None, folder.with_suffix(".log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
     yield folder
     agent.terminate()
     agent.wait()

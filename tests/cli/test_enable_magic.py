@@ -23,7 +23,7 @@ def profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def shell_says(source: str) -> str:
     completed = subprocess.run(
         [sys.executable, "-m", "IPython", "--no-banner", "--simple-prompt", "-c", source],
-        capture_output=True, text=True, timeout=60, check=False, env=dict(os.environ),
+        capture_output=True, text=True, timeout=240, check=False, env=dict(os.environ),
     )  # fmt: skip
     return completed.stdout + completed.stderr
 

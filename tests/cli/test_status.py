@@ -23,7 +23,7 @@ exec(CONTEXT)
 dropped = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 child = subprocess.Popen([sys.executable, "-c", CONTEXT + "; input()"], env=dropped, stdin=subprocess.PIPE)
 me = UserClient.from_environment()
-deadline = time.monotonic() + 20
+deadline = time.monotonic() + 120
 while not me.events() or me.usage()["devices"][0]["memory_overhead_bytes"] != 2 * 450 << 20:
     assert time.monotonic() < deadline
     time.sleep(0.05)

@@ -20,7 +20,7 @@ def in_binder(*command: str, home: Path) -> subprocess.CompletedProcess[str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=400,
     )
 
 

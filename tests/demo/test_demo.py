@@ -52,7 +52,7 @@ def demo(free_port: int) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=120)
         shutil.rmtree(FOLDER, ignore_errors=True)  # what a killed one could not remove
 
 
@@ -73,7 +73,7 @@ def test_ctrl_c_ends_every_process_and_removes_every_file(demo: subprocess.Popen
     assert len(processes_of_the_demo()) >= 2, "hub and agent"
 
     demo.send_signal(signal.SIGINT)
-    said, _ = demo.communicate(timeout=60)
+    said, _ = demo.communicate(timeout=120)
 
     assert demo.returncode == 0, said
     assert processes_of_the_demo() == []
@@ -92,7 +92,7 @@ def test_the_hub_ends_also_when_the_demo_is_killed(demo: subprocess.Popen[str]) 
 
 def test_a_second_demo_of_the_same_checkout_is_refused(demo: subprocess.Popen[str], free_port: int) -> None:
     second = start_demo("--port", "0" if free_port == 65535 else str(free_port + 1))
-    said, _ = second.communicate(timeout=30)
+    said, _ = second.communicate(timeout=120)
 
     assert second.returncode == 1
     assert "running already" in said
@@ -103,7 +103,7 @@ def test_a_port_that_is_taken_is_named_with_another_to_try() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = start_demo("--port", str(port))
-        said, _ = process.communicate(timeout=30)
+        said, _ = process.communicate(timeout=120)
 
     assert process.returncode == 1
     assert re.search(rf"port {port} .*make demo DEMO_PORT=\d+", said)
@@ -113,7 +113,7 @@ def test_a_port_that_is_taken_is_named_with_another_to_try() -> None:
 @pytest.mark.parametrize("text", ["0", "65536", "-1", "http", "", "80 80", "٨٠٠٠"])
 def test_what_is_no_port_is_refused_with_what_is_allowed(text: str) -> None:
     process = start_demo(f"--port={text}")
-    said, _ = process.communicate(timeout=30)
+    said, _ = process.communicate(timeout=120)
 
     assert process.returncode == 1
     assert f"DEMO_PORT: {text!r} is not allowed" in said
@@ -121,7 +121,7 @@ def test_what_is_no_port_is_refused_with_what_is_allowed(text: str) -> None:
 
 def test_an_unknown_board_is_refused_with_those_that_there_are(free_port: int) -> None:
     process = start_demo("--port", str(free_port), "--board", "a100-81")
-    said, _ = process.communicate(timeout=60)
+    said, _ = process.communicate(timeout=120)
 
     assert process.returncode == 1
     assert "a100-81" in said

@@ -30,7 +30,7 @@ from jupyter_vgpu.errors import AgentUnreachableError
 from jupyter_vgpu.ledger import Ledger
 from jupyter_vgpu.model import ClaimRequest
 
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent
 
@@ -53,7 +53,7 @@ def free_ports(count: int) -> list[str]:
         return [str(one.getsockname()[1]) for one in sockets]
 
 
-def end(process: subprocess.Popen[bytes], seconds: float = 30.0) -> None:
+def end(process: subprocess.Popen[bytes], seconds: float = 120.0) -> None:
     """Ask a process of ours to end, and see that it does."""
     if process.poll() is None:
         process.send_signal(signal.SIGCONT)
@@ -68,7 +68,7 @@ class Agent:
         self.boards = boards
         self.folder = Path(tempfile.mkdtemp(prefix="agent-"))
         self.runtime_dir = self.folder / "run"
-        self.client = HubClient(self.runtime_dir)
+        self.client = HubClient(self.runtime_dir, timeout_seconds=60.0)
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -111,7 +111,7 @@ class Hub:
     """A hub; `api` speaks for an admin's script, `browser` for a person."""
 
     config = HERE / "hub_config.py"
-    start_seconds = 100.0  # most that a start may take, on a machine that is busy
+    start_seconds = 240.0  # most that a start may take, on a machine that is busy
 
     def __init__(self, agent: Agent, **environment: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="hub-"))
@@ -123,7 +123,7 @@ class Hub:
         self.wait_until = wait_until
         self._ledger: Ledger | None = None
         self.api = httpx.Client(
-            base_url=f"{self.url}/hub/api", headers={"Authorization": f"token {self.token}"}, timeout=60.0
+            base_url=f"{self.url}/hub/api", headers={"Authorization": f"token {self.token}"}, timeout=240.0
         )
         self._environment = {
             **os.environ,
@@ -236,7 +236,7 @@ class Hub:
     @contextlib.contextmanager
     def browser(self, user: str) -> Iterator[httpx.Client]:
         """A logged-in browser, as far as forms and cookies go."""
-        with httpx.Client(base_url=self.url, follow_redirects=True, timeout=60.0) as client:
+        with httpx.Client(base_url=self.url, follow_redirects=True, timeout=240.0) as client:
             page = client.get("/hub/login")
             token = client.cookies["_xsrf"]
             page = client.post("/hub/login", data={"username": user, "password": "pass", "_xsrf": token})
@@ -287,4 +287,4 @@ def hub(agent: Agent, hub_of_the_run: Hub) -> Iterator[Hub]:
         agent.start()
     hub_of_the_run.revive()
     hub_of_the_run.stop_all()
-    wait_until(lambda: not agent.claims(), "all claims are released", seconds=10)
+    wait_until(lambda: not agent.claims(), "all claims are released")

@@ -54,7 +54,7 @@ class Peculiar(SimpleLocalProcessSpawner):
 
     async def start(self):
         if self.user.name.startswith(("slow", "late")):
-            await asyncio.sleep(60)
+            await asyncio.sleep(600)
         if self.user.name.startswith("broken"):
             raise RuntimeError("broken on purpose")
         return await super().start()
@@ -96,8 +96,8 @@ c.Spawner.environment = {
 c.SimpleLocalProcessSpawner.home_dir_template = str(folder / "homes" / "{username}")
 c.Spawner.poll_interval = 1
 c.Spawner.consecutive_failure_limit = 4
-c.Spawner.start_timeout = 60
-c.Spawner.http_timeout = 60
+c.Spawner.start_timeout = 180
+c.Spawner.http_timeout = 180
 c.Spawner.pre_spawn_hook = before
 c.Spawner.post_stop_hook = after
 c.LocalProcessSpawner.interrupt_timeout = 5

@@ -19,9 +19,7 @@ def test_servers_go_on_new_starts_say_why_and_nothing_is_lost_when_it_returns(hu
         refused = hub.ask("quick-new", QUARTER)
         hub.stop_server("quick-leaves")
         hub.wait_until(lambda: agent.tenants() == ["quick-stays"], "the slice of who left is released all the same")
-        hub.wait_until(
-            lambda: "claims cannot be reconciled now: the ledger" in hub.log.read_text(), "it is missed", seconds=30
-        )
+        hub.wait_until(lambda: "claims cannot be reconciled now: the ledger" in hub.log.read_text(), "it is missed")
         assert hub.is_ready("quick-stays")
     finally:
         away.rename(ledger)

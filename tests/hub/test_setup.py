@@ -237,7 +237,7 @@ def test_the_hub_refuses_to_start_with_one_line(tmp_path: Path, lines: str, expe
     )
 
     hub = subprocess.run(
-        [sys.executable, "-m", "jupyterhub"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "jupyterhub"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
     )
 
     assert hub.returncode == 1, hub.stderr

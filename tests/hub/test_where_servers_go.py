@@ -62,7 +62,7 @@ def program_of(hub: Any, user: str, code: str, **more: str) -> subprocess.Comple
     """Run a Python program as the user's server would, with some variables more."""
     environment = dict(entry.split("=", 1) for entry in hub.environment_of(user) if "=" in entry)
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, env={**environment, **more}, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env={**environment, **more}, capture_output=True, text=True, timeout=240)
 
 
 def join(hub: Any, group: str, *users: str) -> None:

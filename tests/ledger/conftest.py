@@ -37,7 +37,7 @@ class Postgres:
         self.process: subprocess.Popen[bytes] | None = None
         command = [str(programs / "initdb"), "-D", str(self.folder / "data"), "-A", "trust", "-U", "ledger", "-N"]
         try:
-            subprocess.run(command, check=True, capture_output=True, cwd="/", timeout=100, **self._who())
+            subprocess.run(command, check=True, capture_output=True, cwd="/", timeout=300, **self._who())
         except subprocess.CalledProcessError as error:
             shutil.rmtree(self.folder)
             raise AssertionError(error.stderr.decode()) from error
@@ -57,7 +57,7 @@ class Postgres:
             command, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **self._who()
         )
         ready = [str(self.programs / "pg_isready"), "-h", str(self.folder)]
-        for _ in range(300):
+        for _ in range(1200):
             if subprocess.run(ready, capture_output=True).returncode == 0:
                 return
             subprocess.run(["sleep", "0.1"], check=True)
@@ -66,7 +66,7 @@ class Postgres:
     def stop(self) -> None:
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)  # "fast": ends connections
-            self.process.wait(30)
+            self.process.wait(120)
 
 
 @pytest.fixture(scope="module")

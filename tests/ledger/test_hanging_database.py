@@ -29,12 +29,13 @@ def stopped(postgres: Any) -> Iterator[list[int]]:
 def test_a_start_is_refused_and_the_hub_goes_on(
     postgres: Any, stopped: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(desk, "_LEDGER_SECONDS", 1.0)
     ledger = Ledger(postgres.url)
 
     async def ask() -> tuple[list[Any], list[Any]]:
         one = desk.ClaimDesk(HubClient(tmp_path), ledger, "node")
         assert await one.in_ledger(ledger.open_entries) == []
+        patience_seconds = desk._LEDGER_SECONDS
+        monkeypatch.setattr(desk, "_LEDGER_SECONDS", 1.0)
         server = psutil.Process(postgres.process.pid)
         stopped.extend(process.pid for process in (server, *server.children()))
         for pid in stopped:
@@ -46,6 +47,7 @@ def test_a_start_is_refused_and_the_hub_goes_on(
         )
         while stopped:
             os.kill(stopped.pop(), signal.SIGCONT)
+        monkeypatch.setattr(desk, "_LEDGER_SECONDS", patience_seconds)
         return during, await one.in_ledger(ledger.open_entries)
 
     during, after = asyncio.run(ask())

@@ -85,7 +85,7 @@ def test_what_was_written_down_is_there_after_the_writer_was_killed(ledger: Ledg
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
 
-    ran = subprocess.run([sys.executable, "-c", code, f"sqlite:///{file}"], check=False, timeout=100)
+    ran = subprocess.run([sys.executable, "-c", code, f"sqlite:///{file}"], check=False, timeout=300)
 
     assert ran.returncode == -signal.SIGKILL
     assert users(ledger) == [f"user-{number}" for number in range(20)]

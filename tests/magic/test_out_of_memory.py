@@ -34,7 +34,7 @@ WAIT = """
 import time
 from jupyter_vgpu.client import UserClient
 client = UserClient.from_environment()
-end = time.monotonic() + 20
+end = time.monotonic() + 60
 while not client.usage()["devices"][0]["memory_overhead_bytes"] and time.monotonic() < end:
     time.sleep(0.05)
 """
@@ -119,7 +119,7 @@ def usage(used_gib: float, limit_gib: float, overhead_gib: float) -> UsageInfo:
 
 
 def holder(name: str, gib: float, is_this: bool = False, is_notebook: bool = True) -> Holder:
-    return Holder(name, is_this, is_notebook and not is_this, int(gib * GIB), 0, 0, None, None)
+    return Holder(name, is_this, is_notebook and not is_this, int(gib * GIB), 0, 0, None, None, None)
 
 
 def test_the_explanation_says_who_holds_what_and_what_to_try() -> None:

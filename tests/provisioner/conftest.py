@@ -36,7 +36,7 @@ class Node:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.hub = HubClient(folder)
+        self.hub = HubClient(folder, timeout_seconds=60.0)
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -44,7 +44,7 @@ class Node:
         command = [sys.executable, "-m", "jupyter_vgpu.cli", "agent", "--simulate", "a100-80"]
         with (self.folder.with_suffix(".log")).open("ab") as log:
             self.process = subprocess.Popen([*command, "--runtime-dir", str(self.folder)], stderr=log)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while True:
             try:
                 self.hub.health()
@@ -58,12 +58,13 @@ class Node:
         """End the agent."""
         if self.process is not None:
             self.process.terminate()
-            self.process.wait(15)
+            self.process.wait(60)
             self.process = None
 
     def user(self, granted: GrantedClaim) -> UserClient:
         """Return a client as the tenant's processes have it."""
-        return UserClient.from_environment(granted.edits.env)
+        env = granted.edits.env
+        return UserClient(env["JUPYTER_VGPU_API"], env["JUPYTER_VGPU_SECRET"], timeout_seconds=60.0)
 
 
 @pytest.fixture(scope="session")
@@ -110,7 +111,7 @@ class Program:
 
     def end(self) -> None:
         """End it; what it held is free then."""
-        self.process.communicate(timeout=15)
+        self.process.communicate(timeout=60)
 
 
 @pytest.fixture

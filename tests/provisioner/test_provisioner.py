@@ -65,7 +65,7 @@ def start_kernel(quarter: GrantedClaim, tmp_path: Path) -> Iterator[StartKernel]
 
 def wait_until_ready(client: BlockingKernelClient) -> None:
     """Return when the Jupyter kernel answers; clients take one that is slow to answer for dead, and may be wrong."""
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 240
     while True:
         try:
             return client.wait_for_ready(30)
@@ -85,7 +85,7 @@ def printed(manager: KernelManager, source: str) -> str:
         def hear(message: dict[str, Any]) -> None:
             texts.append(message["content"].get("text", "") or "\n".join(message["content"].get("traceback", [])))
 
-        client.execute_interactive(source, timeout=90, output_hook=hear)
+        client.execute_interactive(source, timeout=240, output_hook=hear)
         return "".join(texts)
     finally:
         client.stop_channels()

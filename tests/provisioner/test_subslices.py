@@ -20,7 +20,7 @@ GIB = 1 << 30
 
 
 def eventually(holds: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not holds():
         if time.monotonic() > deadline:
             return False

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,24 @@ class Stream:
         raise EOFError("the stream is over")
 
 
+@dataclass
+class Exchange:
+    """A connection to the agent through the relay."""
+
+    asking: socket.socket
+    asked: int = 0
+    answered: int = 0
+    is_over: bool = False
+
+    def ask(self, block: bytes) -> None:
+        """Count the requests in a piece of what is asked."""
+        self.asked += block.count(b" HTTP/1.1\r\n")
+
+    def answer(self, block: bytes) -> None:
+        """Count the answer that a piece of what is said begins."""
+        self.answered += block.startswith(b"HTTP/1.1 ")
+
+
 class Relay:
     """Stands before the agent's user socket and counts what is asked; can stop passing on."""
 
@@ -153,7 +172,7 @@ class Relay:
         self.path = path
         self.is_stalled = False
         self._count = 0
-        self._open: list[socket.socket] = []
+        self._open: list[Exchange] = []
         self._api = agent_api
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(path))
@@ -172,26 +191,34 @@ class Relay:
                 asking, _ = self._listener.accept()
             except OSError:
                 return
-            self._open.append(asking)
-            threading.Thread(target=self._pass_on, args=(asking,), daemon=True).start()
+            exchange = Exchange(asking)
+            self._open.append(exchange)
+            threading.Thread(target=self._pass_on, args=(exchange,), daemon=True).start()
 
-    def _pass_on(self, asking: socket.socket) -> None:
-        with asking, socket.socket(socket.AF_UNIX) as agent:
+    def _pass_on(self, exchange: Exchange) -> None:
+        with exchange.asking as asking, socket.socket(socket.AF_UNIX) as agent:
             agent.connect(self._api)
-            answers = threading.Thread(target=_pump, args=(agent, asking), daemon=True)
+            answers = threading.Thread(target=_pump, args=(agent, asking, exchange.answer), daemon=True)
             answers.start()
-            _pump(asking, agent, self._noted)
-            answers.join(5)
+            _pump(asking, agent, lambda block: self._noted(exchange, block))
+            answers.join(60)
+        exchange.is_over = True
 
     def hang_up(self) -> None:
-        """End every connection there is, as an agent does that is restarted."""
+        """End every connection there is, once all that was asked on it is answered."""
         while self._open:
+            exchange = self._open.pop()
+            deadline = time.monotonic() + START_SECONDS
+            while exchange.answered < exchange.asked and not exchange.is_over:
+                assert time.monotonic() < deadline, "the agent does not answer"
+                time.sleep(0.001)
             with contextlib.suppress(OSError):
-                self._open.pop().shutdown(socket.SHUT_RDWR)
+                exchange.asking.shutdown(socket.SHUT_RDWR)
 
-    def _noted(self, block: bytes) -> None:
+    def _noted(self, exchange: Exchange, block: bytes) -> None:
         """Count the requests in a piece of what is asked; hold it back while the relay is stalled."""
-        self._count += block.count(b" HTTP/1.1\r\n")
+        exchange.ask(block)
+        self._count = self._count + block.count(b" HTTP/1.1\r\n")
         while self.is_stalled:
             time.sleep(0.05)
 
@@ -201,7 +228,7 @@ class Relay:
         self.hang_up()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thread.join(5)
+        self._thread.join(60)
         self.path.unlink()
 
 
@@ -241,7 +268,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubClient]:
             stdout=log,
             stderr=subprocess.STDOUT,
         )
-    client = HubClient(folder)
+    client = HubClient(folder, timeout_seconds=60.0)
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:

@@ -35,7 +35,7 @@ class ServedHub(harness.Hub):  # type: ignore[misc, name-defined]
         """Start the hub, which does not wait until its service can do more than answer."""
         super().start()
         page = f"{self.url}/services/vgpu/"
-        harness.wait_until(lambda: httpx.get(page, timeout=60.0).status_code == 302, f"it serves (see {self.log})")
+        harness.wait_until(lambda: httpx.get(page, timeout=240.0).status_code == 302, f"it serves (see {self.log})")
 
     def token_of(self, user: str, *scopes: str) -> str:
         """Return a token of a user; without scopes, one that may do what they may."""
@@ -49,7 +49,7 @@ class ServedHub(harness.Hub):  # type: ignore[misc, name-defined]
     def by_token(self, token: str) -> Iterator[httpx.Client]:
         """A script that asks the service with a token, through the proxy."""
         with httpx.Client(
-            base_url=f"{self.url}/services/vgpu", headers={"Authorization": f"token {token}"}, timeout=60.0
+            base_url=f"{self.url}/services/vgpu", headers={"Authorization": f"token {token}"}, timeout=240.0
         ) as client:
             yield client
 

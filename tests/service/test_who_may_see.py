@@ -40,7 +40,7 @@ def test_every_handler_but_the_one_that_logs_in_is_of_the_kind_that_asks_the_hub
     ],
 )
 def test_who_is_not_known_gets_nothing_but_the_way_to_the_hub(hub: Hub, credentials: dict[str, str]) -> None:
-    with httpx.Client(base_url=f"{hub.url}/services/vgpu/", headers=credentials, timeout=60.0) as client:
+    with httpx.Client(base_url=f"{hub.url}/services/vgpu/", headers=credentials, timeout=240.0) as client:
         for pattern, handler in [*HANDLERS, ("no/such/page", RequestHandler)]:
             if handler is HubOAuthCallbackHandler:
                 continue
@@ -54,7 +54,7 @@ def test_who_is_not_known_gets_nothing_but_the_way_to_the_hub(hub: Hub, credenti
 
 
 def test_the_login_callback_gives_nothing_away_without_a_code_of_the_hub(hub: Hub) -> None:
-    with httpx.Client(base_url=f"{hub.url}/services/vgpu/", timeout=60.0) as client:
+    with httpx.Client(base_url=f"{hub.url}/services/vgpu/", timeout=240.0) as client:
         assert client.get("oauth_callback").status_code == 400
         assert client.get("oauth_callback", params={"code": "x", "state": "y"}).status_code in (400, 403)
 
@@ -160,7 +160,7 @@ def test_the_role_of_an_administrator_of_slices_is_enough_to_revoke_and_gives_no
     with hub.as_user("quick-tutor") as tutor:
         answer = tutor.delete(f"/api/claims/{hub.claim_of('quick-ada')}")
         theirs = tutor.headers["Authorization"]
-    stop = httpx.delete(f"{hub.url}/hub/api/users/quick-ada/server", headers={"Authorization": theirs}, timeout=60.0)
+    stop = httpx.delete(f"{hub.url}/hub/api/users/quick-ada/server", headers={"Authorization": theirs}, timeout=240.0)
 
     assert answer.status_code == 200, answer.text
     assert stop.status_code in (403, 404)

@@ -58,7 +58,7 @@ def heard():
     return json.loads(sys.stdin.readline())
 """
 
-SECONDS = 60
+SECONDS = 240
 
 
 def program(script: str) -> list[str]:

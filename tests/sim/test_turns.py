@@ -107,15 +107,24 @@ def test_launches_of_several_streams_run_together_while_there_is_room(node: Any,
         + f"""
     kernel = function("sim_busy_50000us")
     streams = [ok(*cuda.cuStreamCreate(1)) for _ in range(4)]
-    ok(*cuda.cuEventRecord(first, streams[0]))
-    for stream in streams:
-        ok(*cuda.cuLaunchKernel(kernel, {blocks}, 1, 1, 256, 1, 1, 0, stream, 0, 0))
     done = [ok(*cuda.cuEventCreate(2)) for _ in streams]
-    for event, stream in zip(done, streams):
-        ok(*cuda.cuEventRecord(event, stream))
-        ok(*cuda.cuStreamWaitEvent(streams[0], event, 0))
-    ok(*cuda.cuEventRecord(last, streams[0]))
-    ok(*cuda.cuEventSynchronize(last))
+    for behind in range(10):
+        # As above: all is queued before the device comes to it.
+        launch(function(f"sim_busy_{{10000 << behind}}us"), streams[0])
+        ok(*cuda.cuEventRecord(first, streams[0]))
+        for stream in streams[1:]:
+            ok(*cuda.cuStreamWaitEvent(stream, first, 0))
+        for stream in streams:
+            ok(*cuda.cuLaunchKernel(kernel, {blocks}, 1, 1, 256, 1, 1, 0, stream, 0, 0))
+        for event, stream in zip(done, streams):
+            ok(*cuda.cuEventRecord(event, stream))
+            ok(*cuda.cuStreamWaitEvent(streams[0], event, 0))
+        ok(*cuda.cuEventRecord(last, streams[0]))
+        was_queued = code(*cuda.cuEventQuery(first)) == 600
+        ok(*cuda.cuEventSynchronize(last))
+        if was_queued:
+            break
+    assert was_queued
     say(ok(*cuda.cuEventElapsedTime(first, last)))
     """
     )

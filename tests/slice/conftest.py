@@ -19,8 +19,9 @@ from jupyter_vgpu.client import GrantedClaim, HubClient, UsageInfo
 from jupyter_vgpu.errors import AgentUnreachableError
 from jupyter_vgpu.model import ClaimRequest, Memory, Profile
 
-START_SECONDS = 30.0
-PROGRAM_SECONDS = 60.0
+START_SECONDS = 120.0
+ANSWER_SECONDS = 60.0
+PROGRAM_SECONDS = 240.0
 
 # What each program may use without saying so: a context, and a call that must succeed.
 PRELUDE = """
@@ -58,7 +59,7 @@ class Agent:
         self.runtime_dir = runtime_dir
         self._board = board
         self._options = options
-        self.hub = HubClient(runtime_dir)
+        self.hub = HubClient(runtime_dir, timeout_seconds=ANSWER_SECONDS)
         self.start()
 
     def start(self) -> None:

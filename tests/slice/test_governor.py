@@ -63,6 +63,7 @@ while True:
     MADE += 1
 """
 LAUNCH_US = 2000
+PATIENCE_SECONDS = 180.0
 
 
 def begin(held: Any, kind: str = "plain") -> subprocess.Popen[str]:
@@ -92,7 +93,7 @@ def parts(programs: list[subprocess.Popen[str]], seconds: float = 1.0) -> list[f
 def some_time(holds: Callable[[list[float]], bool], measure: Callable[[], list[float]], what: str) -> None:
     """Measure until it holds; fail with all that was seen when it never does."""
     seen = []
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         figures = measure()
         if holds(figures):

@@ -90,7 +90,7 @@ def test_an_agent_of_the_tenants_own_is_not_believed_where_root_has_one(ten_gib:
         env=ten_gib.environment(LD_PRELOAD=None, FALSE_PRELOAD=ten_gib.granted.edits.preload[0]),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
 
     assert done.returncode == 0, done.stderr

@@ -55,6 +55,6 @@ def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("way", ["linked", "handle", "deep", "default", "next"])
 def test_a_linked_program_is_limited_whichever_way_it_comes_by_a_function(ten_gib: Any, linked: Path, way: str) -> None:
     command = [str(linked), *([way] if way != "linked" else [])]
-    done = subprocess.run(command, env=ten_gib.environment(), capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=ten_gib.environment(), capture_output=True, text=True, timeout=240)
 
     assert done.stdout == "2 0 1 0\n", done.stderr

@@ -36,7 +36,7 @@ for line in sys.stdin:
 
 # Known and metered GPU time, wall time and metered waits, in seconds.
 Row = tuple[float, float, float, float]
-ROUNDS = 10
+PATIENCE_SECONDS = 180.0
 
 
 class Workers:
@@ -73,7 +73,8 @@ class Workers:
 def some_round(holds: Callable[[Row], bool], measure: Callable[[], list[Row]]) -> None:
     """Measure until all rows hold; fail with what was seen when that never is."""
     seen = []
-    for _ in range(ROUNDS):
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
         rows = measure()
         if all(map(holds, rows)):
             return

@@ -237,7 +237,7 @@ def test_utilisation_is_the_slices_own(claim: Callable[..., Any]) -> None:
     idle = mine.says("start()\n" + textwrap.dedent(looking))
     worker = mine.start(busy)
     assert worker.stdout.readline() == "busy\n"
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while int((working := mine.says(looking))[0]) == 0:
         assert time.monotonic() < deadline
     whole = int(mine.says(looking, LD_PRELOAD=None)[0])

@@ -20,7 +20,7 @@ from jupyter_vgpu.errors import AgentUnreachableError
 from jupyter_vgpu.model import ClaimRequest, Memory, Profile
 from jupyter_vgpu.native import SIMULATED_DRIVER_DIR
 
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 
 
 class Stressed:
@@ -37,7 +37,7 @@ class Stressed:
             ],
             stderr=subprocess.DEVNULL,
         )
-        self.hub = HubClient(runtime_dir)
+        self.hub = HubClient(runtime_dir, timeout_seconds=60.0)
         self._await_agent()
         profile = Profile("stress", 250_000, 1_000_000, Memory(None, 20 << 30))
         granted = self.hub.create_claim(ClaimRequest("stress", "test", os.getuid(), profile, "auto"))

@@ -49,7 +49,7 @@ def hub(hub_of_the_browser: Any, agent_of_the_run: Any) -> Iterator[Any]:
     """The hub without a server, and every quarter free; checked to be so again after the test."""
     yield hub_of_the_browser
     hub_of_the_browser.stop_all()
-    _running.wait_until(lambda: not agent_of_the_run.claims(), "all claims are released", seconds=30)
+    _running.wait_until(lambda: not agent_of_the_run.claims(), "all claims are released")
 
 
 @pytest.fixture
@@ -67,5 +67,5 @@ def log_in() -> Callable[..., None]:
 @pytest.fixture
 def page_without_scripts(browser: Browser) -> Iterator[Page]:
     with browser.new_context(java_script_enabled=False) as context:
-        context.set_default_timeout(30_000)
+        context.set_default_timeout(120_000)
         yield context.new_page()
