@@ -239,6 +239,10 @@ class Attached:
             struct.pack_into("=QQQQQ", page, at, held, pending, launches, waited, busy)
 
     def close(self) -> None:
+        if self.usage_fd >= 0:
+            # This process lives on, and what it says it holds would be promised to nobody after the claim's release.
+            self.write_use(device=0)
+            self.write_use(device=1)
         for fd in (self.control_fd, self.usage_fd):
             if fd >= 0:
                 os.close(fd)
