@@ -12,7 +12,6 @@
 // No process uses more between two looks. A first duration that became known late may be long.
 #define MOST_USED_NS UINT64_C(10000000000)
 #define MOST_BLOCKED 4096u
-#define FEWER_LOOKS 64u
 
 // --- reading pages -------------------------------------------------------------------------------------------
 
@@ -59,7 +58,7 @@ void jvgpu_steered_read(jvgpu_steered_runner_t *steered, jvgpu_runner_t *runner)
   runner->weight_ppm = __atomic_load_n(&limits->share_ppm, __ATOMIC_RELAXED);
   runner->weight_ppm = runner->weight_ppm != 0 ? runner->weight_ppm : 1;
   runner->ceiling_ppm = __atomic_load_n(&limits->ceiling_ppm, __ATOMIC_RELAXED);
-  uint32_t working = 0;
+  runner->at_work = 0;
   runner->blocked = 0;
   runner->flight_ns = 0;
   for (uint32_t slot = 0; slot < slots; slot++) {
@@ -76,13 +75,7 @@ void jvgpu_steered_read(jvgpu_steered_runner_t *steered, jvgpu_runner_t *runner)
     runner->used_ns += used_ns;
     runner->flight_ns += flight_ns;
     runner->blocked += stand;
-    working += used_ns != 0 || flight_ns != 0 || stand != 0;
-  }
-  // Who paused for some looks is not taken for gone: a bound that jumps up and down serves nobody.
-  steered->fewer = working < steered->working ? steered->fewer + 1 : 0;
-  if (working > steered->working || steered->fewer > FEWER_LOOKS) {
-    steered->working = working;
-    steered->fewer = 0;
+    runner->at_work += used_ns != 0 || flight_ns != 0 || stand != 0;
   }
 }
 
@@ -116,11 +109,9 @@ void jvgpu_steered_write(jvgpu_steered_runner_t *steered, const jvgpu_runner_t *
     steered->alive_ns = at_ns;
     __atomic_store_n(&control->governor_ns, at_ns, __ATOMIC_RELAXED);
   }
-  // The bound is the claim's; its processes that are at work share it.
-  const uint64_t bound_ns = steered->working > 1 ? runner->bound_ns / steered->working : runner->bound_ns;
-  if (load(&limits->flight_bound_ns) != bound_ns) {
-    __atomic_store_n(&limits->least_in_flight, steered->working > 1 ? 1 : 2, __ATOMIC_RELAXED);
-    __atomic_store_n(&limits->flight_bound_ns, bound_ns, __ATOMIC_RELAXED);
+  if (load(&limits->flight_bound_ns) != runner->bound_ns) {
+    __atomic_store_n(&limits->least_in_flight, runner->least, __ATOMIC_RELAXED);
+    __atomic_store_n(&limits->flight_bound_ns, runner->bound_ns, __ATOMIC_RELAXED);
   }
   set_gate(steered, runner->is_open, records, at_ns);
   if (steered->was_governed != runner->is_governed) {

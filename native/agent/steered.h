@@ -17,8 +17,6 @@ typedef struct jvgpu_steered_runner_s {
   struct jvgpu_tenant_s *tenant;  // NULL = free
   uint32_t               index;   // of the device in the claim
   uint32_t               number;
-  uint32_t               working;  // processes that are at work, lately
-  uint32_t               fewer;    // looks in a row at which fewer were
   bool                   was_open;
   bool                   was_governed;
   uint64_t               alive_ns;

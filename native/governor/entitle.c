@@ -5,11 +5,13 @@
 #define MOST_MISSED 3u
 
 // What it would use if it never had to wait. Who always wants something: what it filled of a window, if
-// that was measured. Else by its own rhythm: of the time that it did not wait, it had the GPU for this part.
+// that was measured, and no less than it has. Else by its own rhythm: of the time that it did not wait, it had
+// the GPU for this part.
 static double want_of(const jvgpu_runner_t *runner)
 {
   if (runner->pressed > IS_PRESSED) {
-    return runner->tried_ns != 0 ? runner->fill : 1.0;
+    const double fill = runner->fill > runner->use ? runner->fill : runner->use;
+    return runner->tried_ns != 0 && fill < 1.0 ? fill : 1.0;
   }
   const double waits = runner->pressed > runner->use ? runner->pressed - runner->use : 0.0;
   const double want = runner->use / (1.0 - waits);

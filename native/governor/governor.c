@@ -24,6 +24,9 @@
 #define SAVED_NS (15.0 * MS)
 #define REOPEN_NS (1.0 * MS)
 
+// Who paused for so many looks is not taken for gone: a bound that jumps up and down serves nobody.
+#define FEWER_LOOKS 64u
+
 #define LOOK_NS (MS / 2)
 #define HANDOVER_LOOK_NS (MS / 10)
 #define ALONE_LOOK_NS (20 * MS)
@@ -37,9 +40,10 @@ void jvgpu_governor_start(jvgpu_governor_t *governor)
 // --- taking in what happened --------------------------------------------------------------------------------
 
 // Flight that has not changed for longer than it could take is none: nobody looked when it ended.
-static bool is_stale(const jvgpu_runner_t *runner, uint32_t contenders, uint64_t now_ns)
+// The driver gives each process a turn, whosever it is.
+static bool is_stale(const jvgpu_runner_t *runner, uint32_t processes, uint64_t now_ns)
 {
-  return now_ns - runner->changed_ns > runner->flight_ns * (contenders + 1) + MS;
+  return now_ns - runner->changed_ns > runner->flight_ns * (processes + 1) + MS;
 }
 
 // Had it, in each second in which it always wanted something, what it was promised?
@@ -61,7 +65,16 @@ static void note_second(jvgpu_runner_t *runner, uint64_t now_ns)
   runner->second_pressed = true;
 }
 
-static void take_in(jvgpu_runner_t *runner, double dt_ns, uint32_t contenders, uint64_t now_ns)
+static void count_processes(jvgpu_runner_t *runner)
+{
+  runner->fewer = runner->at_work < runner->processes ? runner->fewer + 1 : 0;
+  if (runner->at_work > runner->processes || runner->fewer > FEWER_LOOKS) {
+    runner->processes = runner->at_work;
+    runner->fewer = 0;
+  }
+}
+
+static void take_in(jvgpu_runner_t *runner, double dt_ns, uint32_t processes, uint64_t now_ns)
 {
   if (!runner->is_known || runner->used_ns != 0 || runner->flight_ns != runner->last_flight_ns) {
     runner->changed_ns = now_ns;
@@ -73,7 +86,8 @@ static void take_in(jvgpu_runner_t *runner, double dt_ns, uint32_t contenders, u
   }
   runner->is_stuck = now_ns - runner->served_ns > STUCK_NS;
   runner->last_flight_ns = runner->flight_ns;
-  const bool stands = runner->blocked != 0 || (runner->flight_ns != 0 && !is_stale(runner, contenders, now_ns));
+  count_processes(runner);
+  const bool stands = runner->blocked != 0 || (runner->flight_ns != 0 && !is_stale(runner, processes, now_ns));
   runner->wants = stands || runner->used_ns != 0;
   if (runner->wants) {
     runner->active_ns = now_ns;
@@ -96,6 +110,7 @@ static void take_in(jvgpu_runner_t *runner, double dt_ns, uint32_t contenders, u
 
 typedef struct crowd_s {
   uint32_t active;
+  uint32_t processes;  // of those
   uint32_t eligible;
   double   behind_ns;  // the neediest one's virtual time, of those that want something
   double   par_ns;     // of those that always do; nobody else's credit reaches far back of it
@@ -108,6 +123,7 @@ static crowd_t count_crowd(const jvgpu_runner_t *runners, uint32_t count, uint64
   for (uint32_t i = 0; i < count; i++) {
     const jvgpu_runner_t *runner = &runners[i];
     crowd.active += is_active(runner, now_ns);
+    crowd.processes += is_active(runner, now_ns) ? runner->processes : 0;
     if (!runner->is_known) {
       continue;
     }
@@ -135,7 +151,7 @@ static void age(jvgpu_runner_t *runner, const crowd_t *crowd, uint64_t now_ns)
   if (!runner->is_known) {
     runner->is_known = true;
     runner->virtual_ns = crowd->par_ns;
-    runner->patience_ns = PATIENCE_NS;
+    runner->patience_ns = FIRST_PATIENCE_NS;
     return;
   }
   runner->virtual_ns += (double)runner->used_ns / runner->entitled;
@@ -162,15 +178,23 @@ static bool may_launch(const jvgpu_governor_t *governor, const jvgpu_runner_t *r
   return crowd->eligible < 2 || runner->virtual_ns - crowd->behind_ns <= lag_of(crowd);
 }
 
+// The bound is the claim's; its processes that are at work share it.
+static void set_bound(jvgpu_runner_t *runner, uint64_t bound_ns)
+{
+  const uint32_t processes = runner->processes > 1 ? runner->processes : 1;
+  runner->bound_ns = bound_ns / processes;
+  runner->least = processes > 1 ? 1 : 2;
+}
+
 uint64_t jvgpu_governor_look(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns)
 {
   const double dt_ns = governor->looked_ns != 0 ? (double)(now_ns - governor->looked_ns) : 0.0;
   governor->looked_ns = now_ns;
 
-  const uint32_t before = count_crowd(runners, count, now_ns).active;
+  const uint32_t processes = count_crowd(runners, count, now_ns).processes;
   bool           has_ceiling = false;
   for (uint32_t i = 0; i < count; i++) {
-    take_in(&runners[i], dt_ns, before, now_ns);
+    take_in(&runners[i], dt_ns, processes, now_ns);
     has_ceiling = has_ceiling || (runners[i].wants && runners[i].ceiling_ppm < 1000000);
   }
   crowd_t crowd = count_crowd(runners, count, now_ns);
@@ -185,7 +209,7 @@ uint64_t jvgpu_governor_look(jvgpu_governor_t *governor, jvgpu_runner_t *runners
   for (uint32_t i = 0; i < count; i++) {
     jvgpu_runner_t *runner = &runners[i];
     runner->is_governed = runner->ceiling_ppm < 1000000 || is_shared;
-    runner->bound_ns = governor->holder == (int)i ? WINDOW_BOUND_NS : MIXED_BOUND_NS;
+    set_bound(runner, governor->holder == (int)i ? WINDOW_BOUND_NS : MIXED_BOUND_NS);
     runner->is_open = may_launch(governor, runner, (int)i, &crowd);
     runner->used_ns = 0;
   }

@@ -38,6 +38,7 @@ typedef struct jvgpu_runner_s {
   uint32_t ceiling_ppm;  // most it may use, 1..1000000
   uint32_t priority;  // JVGPU_PRIORITY_*: who comes first where more is left than was promised
   bool     is_gang;  // one of several devices of a claim
+  uint32_t at_work;  // its processes that used something, have something under way or stand: each has a context
   uint32_t blocked;  // threads that stand at the gate or at the bound
   uint64_t used_ns;  // GPU time charged since the last look
   uint64_t flight_ns;  // of all that was charged, what is not known to be over
@@ -45,7 +46,8 @@ typedef struct jvgpu_runner_s {
   // What the caller is told by each look.
   bool     is_open;
   bool     is_governed;  // is, or may soon be, held back
-  uint64_t bound_ns;  // most it may have under way
+  uint64_t bound_ns;  // most that each of its processes may have under way
+  uint32_t least;  // so many short launches each of them may always have under way
 
   // Counters.
   uint64_t windows;  // that it was given
@@ -57,6 +59,8 @@ typedef struct jvgpu_runner_s {
   bool     wants;
   bool     is_capped;  // over its ceiling
   bool     is_stuck;  // its gate is open and it gets nowhere
+  uint32_t processes;  // that were at work lately
+  uint32_t fewer;  // looks in a row at which fewer were
   uint64_t active_ns;  // when it last wanted something
   uint64_t changed_ns;  // when its figures last changed
   uint64_t last_flight_ns;

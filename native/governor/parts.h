@@ -6,8 +6,10 @@
 #include "governor.h"
 
 #define MS UINT64_C(1000000)
-// Between two trials of one runner: twice as long each time that it does not fill its window.
+// Between two trials of one runner, once its first few agree or not: twice as long each time that it does not
+// fill its window.
 #define PATIENCE_NS (1000 * MS)
+#define FIRST_PATIENCE_NS (100 * MS)
 // Who has wanted nothing for so long is no contender.
 #define ACTIVE_NS (1000 * MS)
 #define USE_NS (100.0 * MS)

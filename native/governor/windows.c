@@ -95,6 +95,13 @@ void jvgpu_windows_drop(jvgpu_governor_t *governor)
   governor->next = -1;
 }
 
+// What disturbs a window, a host that was kept from launching, makes it look emptier, never fuller: more is
+// believed at once, less only when it is seen again and again.
+static void learn(double *figure, double seen)
+{
+  smooth(figure, seen, seen > *figure ? 1.0 : 0.25);
+}
+
 // What the window showed: how much of it the holder filled.
 static void learn_fill(const jvgpu_governor_t *governor, jvgpu_runner_t *holder, uint64_t now_ns)
 {
@@ -105,9 +112,8 @@ static void learn_fill(const jvgpu_governor_t *governor, jvgpu_runner_t *holder,
   }
   const double own = used_ns > length_ns ? 1.0 : used_ns < 0 ? 0.0 : used_ns / length_ns;
   const double all = own + (double)governor->beside_ns / length_ns;
-  const double part = holder->tried_ns == 0 || governor->is_trial ? 1.0 : 0.25;
-  smooth(&holder->fill, own, part);
-  smooth(&holder->window_total, all, part);
+  learn(&holder->fill, own);
+  learn(&holder->window_total, all);
   holder->tried_ns = now_ns;
   const uint64_t doubled_ns = holder->patience_ns * 2 < MOST_PATIENCE_NS ? holder->patience_ns * 2 : MOST_PATIENCE_NS;
   holder->patience_ns = is_heavy(governor, holder) ? PATIENCE_NS : doubled_ns;

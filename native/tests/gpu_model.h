@@ -1,5 +1,6 @@
 // A GPU and programs on it, as arithmetic: closed loops that launch, turns as the driver's own time-slicing
-// has them. Screens the governor's rules in simulated time; no figure here is a GPU's.
+// has them. A program is one process with one context: the driver knows contexts, not tenants, and gives each a
+// turn. Screens the governor's rules in simulated time; no figure here is a GPU's.
 // source of the constants: shared/FACTS.md, native sharing; shared/probes/governor_model.py.
 
 #ifndef JVGPU_GPU_MODEL_H
@@ -23,11 +24,14 @@ typedef struct model_program_s {
   double   sleep_ns;
   // kept
   double   queued_ns;
+  double   flight_ns;    // of that, what it says: it looks when it launches, stands, or has waited
+  double   stall_left_ns;
   double   host_left_ns;
   double   sleep_left_ns;
   uint32_t made;
   bool     waits;
   bool     is_blocked;
+  bool     has_stood;
   double   had_ns;       // GPU time
   double   charged_ns;
   double   charged_seen_ns;
@@ -44,18 +48,43 @@ typedef struct model_gpu_s {
   double           turn_left_ns;
   double           dead_ns;
   double           now_ns;
+  double           stall_ns;  // a busy machine: who waited gets a processor so much later, at most
   uint32_t         random;
 } model_gpu_t;
 
-static inline double model_jitter(model_gpu_t *gpu)
+// What the governor allows one process.
+typedef struct model_leave_s {
+  bool     is_open;
+  double   bound_ns;
+  uint32_t least;
+} model_leave_t;
+
+static inline double model_chance(model_gpu_t *gpu)
 {
   gpu->random = gpu->random * 1664525u + 1013904223u;
-  return 0.8 + 0.4 * (double)(gpu->random >> 8) / (double)(1u << 24);
+  return (double)(gpu->random >> 8) / (double)(1u << 24);
+}
+
+static inline double model_jitter(model_gpu_t *gpu)
+{
+  return 0.8 + 0.4 * model_chance(gpu);
+}
+
+// As jvgpu_flight_has_room has it.
+static inline bool model_has_room(const model_program_t *it, const model_leave_t *leave)
+{
+  return it->queued_ns < leave->bound_ns ||
+         (it->queued_ns < (leave->least - 1) * it->launch_ns + 1e-6 && it->queued_ns < 10e6);
 }
 
 // returns: whether the program launched, so that it may again at once.
-static inline bool model_host(model_gpu_t *gpu, model_program_t *it, bool is_open, double bound_ns, double *left_ns)
+static inline bool model_host(model_gpu_t *gpu, model_program_t *it, const model_leave_t *leave, double *left_ns)
 {
+  if (it->stall_left_ns > 0) {
+    it->stall_left_ns -= *left_ns;
+    *left_ns = 0;
+    return false;
+  }
   if (it->sleep_left_ns > 0) {
     const double part = it->sleep_left_ns < *left_ns ? it->sleep_left_ns : *left_ns;
     it->sleep_left_ns -= part;
@@ -67,12 +96,14 @@ static inline bool model_host(model_gpu_t *gpu, model_program_t *it, bool is_ope
       return false;
     }
     it->waits = false;
+    it->flight_ns = 0;
     const double took_ns = gpu->now_ns - it->begun_ns;
     it->longest_ns = took_ns > it->longest_ns ? took_ns : it->longest_ns;
     it->sum_ns += took_ns;
     it->batches += 1;
     it->begun_ns = 0;
     it->sleep_left_ns = it->sleep_ns;
+    it->stall_left_ns = gpu->stall_ns * model_chance(gpu);
     return true;
   }
   if (it->host_left_ns <= 0) {
@@ -85,12 +116,22 @@ static inline bool model_host(model_gpu_t *gpu, model_program_t *it, bool is_ope
     return false;
   }
   it->begun_ns = it->begun_ns == 0 ? gpu->now_ns : it->begun_ns;
-  if (!is_open || (bound_ns > 0 && it->queued_ns >= bound_ns)) {
-    it->is_blocked = true;
+  if (!leave->is_open || !model_has_room(it, leave)) {
+    it->flight_ns = it->queued_ns;
+    it->is_blocked = it->has_stood = true;
     it->host_left_ns = 1e-7;
     return false;
   }
+  if (it->has_stood && gpu->stall_ns > 0) {
+    it->has_stood = false;
+    it->stall_left_ns = gpu->stall_ns * model_chance(gpu);
+    it->host_left_ns = 1e-7;
+    return true;
+  }
+  it->has_stood = false;
+  it->is_blocked = false;
   it->queued_ns += it->launch_ns;
+  it->flight_ns = it->queued_ns;
   it->charged_ns += it->launch_ns;
   it->made += 1;
   it->host_left_ns = 0;
