@@ -214,6 +214,7 @@ def _process_device_view(process: Process, tenant: Tenant, index: int) -> Proces
         "launches": reading.launches,
         "gpu_time_seconds": reading.busy_ns / NS,
         "waited_seconds": reading.waited_ns / NS,
+        "sm_seconds": reading.sm_ns / NS,
         "throttled_launches": reading.throttled,
         "gated_seconds": reading.gated_ns / NS,
     }

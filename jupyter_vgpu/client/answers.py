@@ -19,8 +19,15 @@ class HealthInfo(TypedDict):
     claims: int
 
 
-class DeviceInfo(TypedDict):
-    """One device; `free_*` is what no claim has been promised, `isolation` the groups of the claims that are there."""
+class _OfNode(TypedDict, total=False):
+    node: str
+
+
+class DeviceInfo(_OfNode):
+    """One device; `free_*` is what no claim has been promised, `isolation` the groups of the claims that are there.
+
+    `node` is there where a hub has several.
+    """
 
     uuid: str
     name: str
@@ -46,8 +53,8 @@ class ClaimDeviceInfo(TypedDict):
     ceiling: float
 
 
-class ClaimInfo(TypedDict):
-    """One claim, without its secret."""
+class ClaimInfo(_OfNode):
+    """One claim, without its secret; `node` where a hub has several."""
 
     claim: str
     tenant: str
@@ -163,6 +170,12 @@ class _SmUsage(TypedDict, total=False):
     sm_usage: float
 
 
+class _SmSeconds(TypedDict, total=False):
+    """The same since the process attached, in seconds, at most its GPU time; absent from older agents."""
+
+    sm_seconds: float
+
+
 class UsageDeviceInfo(_SmUsage):
     """What a slice uses of one device now.
 
@@ -187,7 +200,7 @@ class UsageDeviceInfo(_SmUsage):
     pressure: PressureInfo
 
 
-class ProcessDeviceInfo(_SmUsage):
+class ProcessDeviceInfo(_SmSeconds):
     """What one process uses of one device; overhead is not in `memory_bytes`."""
 
     uuid: str

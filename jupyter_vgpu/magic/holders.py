@@ -25,6 +25,7 @@ class Holder:
         launches: Since its processes attached.
         gpu_seconds: GPU time since then; `None` where nobody measures it.
         waited_seconds: Time waited since then; `None` likewise.
+        sm_seconds: GPU time × the part of the SMs that its launches could fill; `None` likewise.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Holder:
     launches: int
     gpu_seconds: float | None
     waited_seconds: float | None
+    sm_seconds: float | None
 
 
 def holders(usage: UsageInfo, own_pid: int | None = None) -> list[Holder]:
@@ -80,6 +82,7 @@ def _holder(key: str, is_notebook: bool, processes: list[ProcessInfo]) -> Holder
         launches=sum(device["launches"] for device in devices),
         gpu_seconds=total(device.get("gpu_time_seconds") for device in devices),
         waited_seconds=total(device.get("waited_seconds") for device in devices),
+        sm_seconds=total(device.get("sm_seconds") for device in devices),
     )
 
 

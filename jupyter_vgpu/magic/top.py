@@ -13,7 +13,7 @@ from jupyter_vgpu.magic.holders import Holder, holders
 from jupyter_vgpu.magic.html import grid
 from jupyter_vgpu.units import format_bytes
 
-_HEADS = ("who", "memory", "overhead", "GPU time", "waiting", "launches/s")
+_HEADS = ("who", "memory", "overhead", "GPU time", "SM usage", "waiting", "launches/s")
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Row:
     launches_per_second: float
     gpu_fraction: float | None
     waiting_fraction: float | None
+    sm_usage: float | None
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ def _row(holder: Holder, past: Holder | None, seconds: float) -> Row:
         max(0.0, launches / seconds) if seconds > 0 else 0.0,
         _rate(holder.gpu_seconds, past.gpu_seconds if past else 0.0, seconds),
         _rate(holder.waited_seconds, past.waited_seconds if past else 0.0, seconds),
+        _rate(holder.sm_seconds, past.sm_seconds if past else 0.0, seconds),
     )
 
 
@@ -97,6 +99,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         format_bytes(row.holder.memory_bytes),
         format_bytes(row.holder.overhead_bytes),
         _percent(row.gpu_fraction),
+        _percent(row.sm_usage),
         _percent(row.waiting_fraction),
         f"{row.launches_per_second:,.0f}",
     )

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 from jupyter_vgpu.client import ProcessInfo, UsageInfo
 from jupyter_vgpu.processes import started_by
@@ -185,23 +185,25 @@ def _device(
         total["gpu_time_seconds"] = sum(device["gpu_time_seconds"] for device in used)
         total["waited_seconds"] = sum(device["waited_seconds"] for device in used)
         if seconds > 0:
-            gpu, waited = _before(uuid, processes, past)
+            gpu, waited = (_before(uuid, processes, past, figure) for figure in ("gpu_time_seconds", "waited_seconds"))
             total["gpu_time_fraction"] = min(1.0, max(0.0, (total["gpu_time_seconds"] - gpu) / seconds))
             total["waiting_fraction"] = min(1.0, max(0.0, (total["waited_seconds"] - waited) / seconds))
-    if used and all("sm_usage" in device for device in used):
-        total["sm_usage"] = min(1.0, sum(device["sm_usage"] for device in used))
+    if used and seconds > 0 and all("sm_seconds" in device for device in used):
+        filled = sum(device["sm_seconds"] for device in used) - _before(uuid, processes, past, "sm_seconds")
+        total["sm_usage"] = min(1.0, max(0.0, filled / seconds))
     return total
 
 
-def _before(uuid: str, processes: Sequence[ProcessInfo], past: dict[int, ProcessInfo]) -> tuple[float, float]:
-    """Return GPU time and time waited, in seconds, that the same processes had at the reading before."""
-    devices = [
-        device
+def _before(
+    uuid: str,
+    processes: Sequence[ProcessInfo],
+    past: dict[int, ProcessInfo],
+    figure: Literal["gpu_time_seconds", "waited_seconds", "sm_seconds"],
+) -> float:
+    """Return what the same processes had of a figure, in seconds, at the reading before."""
+    return sum(
+        device.get(figure, 0.0)
         for process in processes
         for device in (past[process["pid"]]["devices"] if process["pid"] in past else [])
         if device["uuid"] == uuid
-    ]
-    return (
-        sum(device.get("gpu_time_seconds", 0.0) for device in devices),
-        sum(device.get("waited_seconds", 0.0) for device in devices),
     )

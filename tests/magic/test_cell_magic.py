@@ -48,6 +48,11 @@ from jupyter_vgpu.client import UserClient
 [process] = UserClient.from_environment().usage()["processes"]
 process["devices"][0]["gpu_time_seconds"]
 """
+FILLED = """
+from jupyter_vgpu.client import UserClient
+[process] = UserClient.from_environment().usage()["processes"]
+process["devices"][0]["sm_seconds"] / process["devices"][0]["gpu_time_seconds"]
+"""
 FAILING = """%%vgpu
 check(driver.cuMemAlloc(100 << 30))
 """
@@ -158,6 +163,13 @@ def test_top_shows_this_notebook_with_what_it_started(run_cells: RunCells) -> No
     assert row["name"] == "this notebook"
     assert 4 * GIB <= row["memory_bytes"] < 4.1 * GIB
     assert row["gpu_fraction"] is not None
+    assert row["sm_usage"] is not None
+
+
+def test_launches_of_one_block_fill_one_of_the_boards_108_sms(run_cells: RunCells) -> None:
+    results = run_cells(START, "launch(50)", FILLED)
+
+    assert float(results[2]["shown"]["text/plain"]) == pytest.approx(1 / 108, rel=0.01)
 
 
 def test_top_tells_other_notebooks_by_their_file(run_cells: RunCells) -> None:

@@ -87,11 +87,12 @@ def test_a_notebook_that_does_not_use_the_slice_has_nothing_of_it() -> None:
 
 
 def test_sm_usage_is_there_where_every_process_has_it() -> None:
+    before = usage(1.0, process(10, sm_seconds=1.0))
     [both] = by_notebook(
-        usage(1.0, process(10, sm_usage=0.25), process(11, sm_usage=0.5)), None, [ONE], starter({11: 10})
+        usage(3.0, process(10, sm_seconds=1.5), process(11, sm_seconds=1.0)), before, [ONE], starter({11: 10})
     )
-    [one] = by_notebook(usage(1.0, process(10, sm_usage=0.25), process(11)), None, [ONE], starter({11: 10}))
-    [none] = by_notebook(usage(1.0), None, [ONE], starter({}))
+    [one] = by_notebook(usage(3.0, process(10, sm_seconds=1.5), process(11)), before, [ONE], starter({11: 10}))
+    [none] = by_notebook(usage(3.0), before, [ONE], starter({}))
 
     assert both["devices"][0]["sm_usage"] == 0.75
     assert "sm_usage" not in one["devices"][0]
