@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 import time
 import uuid
@@ -32,6 +33,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[RUN_MARK] = uuid.uuid4().hex
     tempfile.tempdir = None
     config.stash[_scratch] = scratch
+    # A shell ignores them in what it starts in the background, and so would every program that the tests start.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
