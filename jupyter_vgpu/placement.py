@@ -6,7 +6,7 @@ decision back. Nothing here reads NVML, the clock or the configuration.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -27,6 +27,7 @@ class Room:
         free_share_ppm: Share not promised, in parts per million.
         is_usable: Whether new claims may come here: it is healthy and not drained.
         isolation: Isolation groups of the claims that are here; `""` is the group of all who have none.
+        node: Where the device is, if there are several nodes: a slice of several devices is on one of them.
     """
 
     uuid: str
@@ -36,6 +37,7 @@ class Room:
     free_share_ppm: int
     is_usable: bool = True
     isolation: frozenset[str] = frozenset()
+    node: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -140,13 +142,44 @@ def best_fit(
         NoCapacityError: Too few devices have room. The message names the largest slice that would fit.
         BadValueError: The profile means nothing on these devices.
     """
-    able = sorted((room for room in rooms if fits(room, profile, isolation)), key=_emptiness if spread else _fullness)
+    chosen = best_rooms(rooms, profile, isolation, spread, distances)
+    return tuple(replace(grant_on(room, profile), isolation=isolation or "") for room in chosen)
+
+
+def best_rooms(
+    rooms: Sequence[Room],
+    profile: Profile,
+    isolation: str | None = None,
+    spread: bool = False,
+    distances: Mapping[tuple[str, str], int] | None = None,
+) -> Sequence[Room]:
+    """Return the rooms of the devices that `best_fit` chooses, all of one node; arguments and errors as there."""
+    order = _emptiness if spread else _fullness
+    able = sorted((room for room in rooms if fits(room, profile, isolation)), key=order)
+    if profile.devices > 1:
+        able = _of_one_node(able, profile.devices, order)
     if len(able) < profile.devices:
         raise NoCapacityError(_refusal(rooms, profile, len(able)))
-    chosen = able[: profile.devices]
     if distances and profile.devices > 1:
-        chosen = list(_nearest(able, profile.devices, distances))
-    return tuple(replace(grant_on(room, profile), isolation=isolation or "") for room in chosen)
+        return _nearest(able, profile.devices, distances)
+    return able[: profile.devices]
+
+
+def _of_one_node(able: Sequence[Room], size: int, order: Callable[[Room], tuple[float, str]]) -> list[Room]:
+    """Return those of the node that comes first in `order` with its first `size`, or has most where none has enough."""
+    nodes = by_node(able)
+    enough = {node: found for node, found in nodes.items() if len(found) >= size}
+    if not enough:
+        return max(nodes.values(), key=len, default=[])
+    return enough[min(enough, key=lambda node: (sum(order(room)[0] for room in enough[node][:size]), node))]
+
+
+def by_node(rooms: Iterable[Room]) -> dict[str, list[Room]]:
+    """Return the rooms of each node, in the order given."""
+    found: dict[str, list[Room]] = {}
+    for room in rooms:
+        found.setdefault(room.node, []).append(room)
+    return found
 
 
 def _emptiness(room: Room) -> tuple[float, str]:
@@ -175,12 +208,20 @@ def largest_room(rooms: Sequence[Room]) -> Room | None:
     return min(free, key=lambda room: (-min(room.free_bytes / room.total_bytes, room.free_share_ppm / PPM), room.uuid))
 
 
+def _of_which(rooms: Sequence[Room]) -> str:
+    return " of one node" if len({room.node for room in rooms}) > 1 else ""
+
+
 def _refusal(rooms: Sequence[Room], profile: Profile, found: int) -> str:
     asked = f"{profile.name!r} does not fit"
     if rooms:
         example = grant_on(rooms[0], profile)
         asked += f" ({format_bytes(example.memory_bytes)} and {format_ppm(example.share_ppm)} of the time of "
-        asked += "one device)" if profile.devices == 1 else f"each of {profile.devices} devices; {found} have room)"
+        asked += (
+            "one device)"
+            if profile.devices == 1
+            else f"each of {profile.devices} devices{_of_which(rooms)}; {found} have room)"
+        )
     largest = largest_room(rooms)
     if largest is None:
         return f"{asked}: no part of any device is free"

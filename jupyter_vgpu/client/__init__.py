@@ -29,7 +29,10 @@ from jupyter_vgpu.client.clients import (
     UserClient,
     profile_to_wire,
 )
+from jupyter_vgpu.client.endpoints import Endpoint, parse_endpoint, parse_endpoints
 from jupyter_vgpu.client.following import SliceFollower
+from jupyter_vgpu.client.nodes import Nodes, OneNode, agents_at
+from jupyter_vgpu.client.rooms import room_of
 
 __all__ = [
     "SYSTEM_RUNTIME_DIR",
@@ -38,6 +41,7 @@ __all__ = [
     "ClaimDeviceInfo",
     "ClaimInfo",
     "DeviceInfo",
+    "Endpoint",
     "EnforcedBy",
     "EventInfo",
     "GovernedInfo",
@@ -45,6 +49,8 @@ __all__ = [
     "GrantedSubslice",
     "HealthInfo",
     "HubClient",
+    "Nodes",
+    "OneNode",
     "PressureInfo",
     "ProcessDeviceInfo",
     "ProcessInfo",
@@ -57,5 +63,9 @@ __all__ = [
     "UsageDeviceInfo",
     "UsageInfo",
     "UserClient",
+    "agents_at",
+    "parse_endpoint",
+    "parse_endpoints",
     "profile_to_wire",
+    "room_of",
 ]

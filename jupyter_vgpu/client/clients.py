@@ -41,11 +41,13 @@ class GrantedClaim:
         claim: What was granted.
         secret: 64 hex digits; given once, the agent keeps a digest only.
         edits: What an injector does to the tenant's processes.
+        node: Name of its node, where there are several; empty = the only one.
     """
 
     claim: ClaimInfo
     secret: str
     edits: Edits
+    node: str = ""
 
 
 @dataclass(frozen=True)
@@ -105,11 +107,11 @@ class HubClient:
             agent = Endpoint(f"unix://{Path(agent).absolute()}", runtime_dir=Path(agent))
         self.endpoint = agent
         self._token = token
-        self._timeout_seconds = timeout_seconds
+        self.timeout_seconds = timeout_seconds
 
     def _ask(self, method: str, url: str, body: Mapping[str, Any] | None = None, more_seconds: float = 0.0) -> Any:
         token = self.endpoint.token() if self._token is None else self._token
-        connection = self.endpoint.connection(self._timeout_seconds + more_seconds)
+        connection = self.endpoint.connection(self.timeout_seconds + more_seconds)
         return ask(connection, str(self.endpoint), method, url, token, body)
 
     @property

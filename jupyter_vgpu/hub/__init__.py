@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_vgpu.hub import spawner as _spawner
 from jupyter_vgpu.hub import startup as _startup
 from jupyter_vgpu.hub.configuration import setup, with_vgpu
-from jupyter_vgpu.hub.injectors import Injector, LocalInjector
+from jupyter_vgpu.hub.injectors import Injector, LocalInjector, NodeInjector
 from jupyter_vgpu.hub.settings import VGPUHub
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Injector",
     "LocalInjector",
+    "NodeInjector",
     "VGPUHub",
     "VGPULocalProcessSpawner",
     "VGPUSimpleLocalProcessSpawner",

@@ -6,14 +6,15 @@ says what it would probably answer.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jupyter_vgpu.client import DeviceInfo
+from jupyter_vgpu.client import DeviceInfo, room_of
 from jupyter_vgpu.errors import BadValueError
 from jupyter_vgpu.model import Profile
-from jupyter_vgpu.placement import Room, fits, grant_on
+from jupyter_vgpu.placement import Room, by_node, fits, grant_on
 from jupyter_vgpu.units import PPM, format_bytes
 
 
@@ -98,19 +99,6 @@ def _offer(profile: Profile, devices: Sequence[DeviceInfo], isolation: str, ends
     return Offer(profile, free, total, _obstacle(profile, devices, total), free_at=free_at)
 
 
-def room_of(device: DeviceInfo) -> Room:
-    """Return what is free on a device, as placement looks at it."""
-    return Room(
-        uuid=device["uuid"],
-        name=device["name"],
-        total_bytes=device["total_bytes"],
-        free_bytes=device["free_bytes"],
-        free_share_ppm=round(device["free_share"] * PPM),
-        is_usable=not device["drained"],
-        isolation=frozenset(device["isolation"]),
-    )
-
-
 def _empty(room: Room) -> Room:
     return replace(room, free_bytes=room.total_bytes, free_share_ppm=PPM, isolation=frozenset())
 
@@ -136,7 +124,12 @@ def _free_at(profile: Profile, rooms: Sequence[Room], isolation: str, ends: Sequ
 
 
 def _slices(profile: Profile, rooms: Sequence[Room], isolation: str) -> int:
-    return _gangs([_parts(profile, room, isolation) for room in rooms], profile.devices)
+    if profile.devices == 1:
+        return sum(_parts(profile, room, isolation) for room in rooms)
+    return sum(
+        _gangs([_parts(profile, room, isolation) for room in of_node], profile.devices)
+        for of_node in by_node(rooms).values()
+    )
 
 
 def _parts(profile: Profile, room: Room, isolation: str) -> int:
@@ -168,10 +161,12 @@ def _obstacle(profile: Profile, devices: Sequence[DeviceInfo], total: int) -> st
     usable = [device for device in devices if not device["drained"]]
     if not usable:
         return "all GPUs of this node are out of use" if devices else "this node has no GPU"
-    if profile.devices > len(usable):
+    most = max(Counter(device.get("node", "") for device in usable).values())
+    if profile.devices > most:
         out_of_use = len(devices) - len(usable)
         aside = f", and {out_of_use} out of use" if out_of_use else ""
-        return f"it needs {profile.devices} GPUs, this node has {len(usable)}{aside}"
+        having = "this node has" if most == len(usable) else "no node has more than"
+        return f"it needs {profile.devices} GPUs, {having} {most}{aside}"
     largest = max(device["total_bytes"] for device in usable)
     needed = format_bytes(profile.memory.of(largest))
     return f"it needs {needed} on one GPU, the largest here has {format_bytes(largest)}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pwd
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner
@@ -16,7 +17,11 @@ from jupyter_vgpu.model import Edits
 
 
 class Injector(Protocol):
-    """What a platform must be able to do."""
+    """What a platform must be able to do.
+
+    One that has a method `place(spawner, node)` besides can have servers started on any node: it is called before the
+    server starts, with the name of the node in `VGPUHub.agents` that has the slice. Others start them on the hub's own.
+    """
 
     def uid(self, spawner: Any) -> int:
         """Return the host user that the server's processes will run as.
@@ -62,6 +67,29 @@ class LocalInjector:
             if " " in path or ":" in path:
                 raise BadValueError("LD_PRELOAD", path, "a path without space and colon is: install jupyter-vgpu there")
         return edits.applied_to(environment)
+
+
+class NodeInjector(LocalInjector):
+    """Servers that a spawner starts on a node of ours to choose, where an agent of that node and the library are.
+
+    What the environment names are paths on that node, as its own agent gives them.
+    """
+
+    def __init__(self, place: Callable[[Any, str], None], uid: Callable[[Any], int] | None = None) -> None:
+        """Say how a spawner is told.
+
+        Args:
+            place: Has a spawner start its server on a node, by the node's name in `VGPUHub.agents`.
+            uid: Says which user of that node its processes will run as; `None` = the one that a system user of the
+                Hub user's name has here, as where all nodes have the same users.
+        """
+        super().__init__()
+        self.place = place
+        self._uid = uid
+
+    def uid(self, spawner: Any) -> int:
+        """Return the user of the server's node; see `Injector.uid`."""
+        return super().uid(spawner) if self._uid is None else self._uid(spawner)
 
 
 def injector_for(spawner_class: type) -> Injector | None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from jupyter_vgpu.errors import VGPUError
 from jupyter_vgpu.model import Profile
-from jupyter_vgpu.placement import Room, best_fit, fits
+from jupyter_vgpu.placement import Room, best_fit, by_node, fits
 from jupyter_vgpu.units import PPM
 
 
@@ -28,8 +28,14 @@ def kept_for(profile: Profile, rooms: Sequence[Room], isolation: str = "") -> fr
         isolation: The isolation group of who waits, as for `placement.fits`.
     """
     able = [room for room in rooms if fits(_emptied(room), profile, isolation)]
-    able.sort(key=lambda room: (-room.free_bytes / room.total_bytes - room.free_share_ppm / PPM, room.uuid))
-    return frozenset(room.uuid for room in able[: profile.devices]) if len(able) >= profile.devices else frozenset()
+    able.sort(key=lambda room: (-_emptiness(room), room.uuid))
+    enough = [found[: profile.devices] for found in by_node(able).values() if len(found) >= profile.devices]
+    first = max(enough, key=lambda found: sum(map(_emptiness, found)), default=[])
+    return frozenset(room.uuid for room in first)
+
+
+def _emptiness(room: Room) -> float:
+    return room.free_bytes / room.total_bytes + room.free_share_ppm / PPM
 
 
 def _emptied(room: Room) -> Room:

@@ -6,7 +6,7 @@ ledger is only a memory and is corrected after the two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jupyter_vgpu.client import ClaimInfo
@@ -36,7 +36,10 @@ class Correction:
 
 
 def correction(
-    entries: Sequence[Entry], claims: Sequence[ClaimInfo], servers: Mapping[ServerKey, str | None]
+    entries: Sequence[Entry],
+    claims: Sequence[ClaimInfo],
+    servers: Mapping[ServerKey, str | None],
+    answering: Collection[str] | None = None,
 ) -> Correction:
     """Return what to correct.
 
@@ -48,6 +51,8 @@ def correction(
         claims: This hub's claims at the agent.
         servers: Servers that run, start or stop now, with the claim they are known to hold; `None` = not known, as
             while they start.
+        answering: Names of the nodes whose claims these are, where other nodes are silent: what an entry says of those
+            stays as it is. `None` = no node is silent.
     """
     result = Correction()
     running = {tenant_name(*key): key for key in servers}
@@ -67,6 +72,11 @@ def correction(
         is_running = (entry.user, entry.server) in servers
         if entry.claim_id is None and not is_running:
             result.close.append((entry, "the hub stopped before the agent had answered"))
-        elif entry.claim_id is not None and entry.claim_id not in held:
+        elif entry.claim_id is not None and entry.claim_id not in held and _is_known(entry, answering):
             result.close.append((entry, "the agent does not know it"))
     return result
+
+
+def _is_known(entry: Entry, answering: Collection[str] | None) -> bool:
+    """Return whether whoever has the claim of `entry` has answered."""
+    return answering is None or entry.node in answering

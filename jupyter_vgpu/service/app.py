@@ -16,7 +16,7 @@ from jupyterhub.services.auth import HubOAuth
 from tornado.httpserver import HTTPServer
 from tornado.web import Application
 
-from jupyter_vgpu.client import HubClient
+from jupyter_vgpu.client import agents_at
 from jupyter_vgpu.errors import VGPUError
 from jupyter_vgpu.ledger import Ledger
 from jupyter_vgpu.service.handlers import HANDLERS, Unknown
@@ -63,7 +63,7 @@ async def serve(settings: ServiceSettings, listen: Callable[[], socket.socket]) 
     if settings.hub_pid and not _watch(settings.hub_pid, end):
         return
     lookout = Lookout(
-        HubClient(settings.agent, timeout_seconds=_AGENT_TIMEOUT_SECONDS),
+        agents_at(settings.agent, settings.endpoints, _AGENT_TIMEOUT_SECONDS),
         lambda: Ledger(settings.ledger_url, settings.hub_name),
         settings.hub_name,
     )

@@ -25,7 +25,7 @@ _EVENTS_SHOWN = 20
 _MOST_EVENTS = 1000
 _MOST_DAYS = 800
 
-_DEVICE_KEYS = ("uuid", "name", "index", "total_bytes", "free_bytes", "free_share", "drained")
+_DEVICE_KEYS = ("uuid", "name", "index", "total_bytes", "free_bytes", "free_share", "drained", "node")
 
 CLAIM_ID = r"([0-9A-Za-z-]{1,64})"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,7 @@ class Held:
         since_at: When it was granted, Unix seconds.
         enforced_by: Backend and level, as verified; empty = not known now.
         revoked_by: Who is taking it away; empty = nobody.
+        node: Where it is; empty where there is only one node, or it is not known.
     """
 
     claim: str
@@ -59,6 +60,7 @@ class Held:
     enforced_by: str
     revoked_by: str
     devices: tuple[HeldDevice, ...]
+    node: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,8 @@ def held_claims(
     entries: Sequence[Entry],
     devices: Sequence[DeviceInfo],
     usages: Mapping[str, UsageInfo],
+    nodes: Collection[str] = ("",),
+    silent: Collection[str] = (),
 ) -> tuple[Held, ...]:
     """Return the claims that are held, oldest first.
 
@@ -109,16 +113,21 @@ def held_claims(
         entries: Open entries of the ledger; empty when it does not answer.
         devices: The node's devices; empty when the agent does not answer.
         usages: What each claim uses now, where that is known.
+        nodes: Names of the nodes; `""` = the only one.
+        silent: Those that do not answer, for which the ledger has to do.
     """
     by_claim = {entry.claim_id: entry for entry in entries if entry.claim_id}
     indices = {device["uuid"]: device["index"] for device in devices}
     if claims is None:
-        found = [_from_ledger(entry) for entry in by_claim.values()]
+        found = [_from_ledger(entry, nodes) for entry in by_claim.values()]
     else:
         found = [
             _from_agent(claim, hub_name, by_claim.get(claim["claim"]), indices, usages.get(claim["claim"]))
             for claim in claims
         ]
+        known = {claim["claim"] for claim in claims}
+        unseen = [entry for entry in by_claim.values() if entry.node in silent and entry.claim_id not in known]
+        found += [_from_ledger(entry, nodes) for entry in unseen]
     return tuple(sorted(found, key=lambda one: (one.since_at, one.claim)))
 
 
@@ -153,10 +162,11 @@ def _from_agent(
             )
             for device in claim["devices"]
         ),
+        node=claim.get("node", ""),
     )
 
 
-def _from_ledger(entry: Entry) -> Held:
+def _from_ledger(entry: Entry, nodes: Collection[str]) -> Held:
     return Held(
         claim=entry.claim_id or "",
         entry_id=entry.entry_id,
@@ -178,6 +188,7 @@ def _from_ledger(entry: Entry) -> Held:
             )
             for device in entry.devices
         ),
+        node=entry.node if entry.node in nodes else "",
     )
 
 
@@ -191,6 +202,7 @@ def held_to_wire(one: Held, viewer: Viewer) -> dict[str, Any]:
         "profile": one.profile,
         "since_at": one.since_at,
         "enforced_by": one.enforced_by,
+        "node": one.node or None,
         "revoked_by": one.revoked_by or None,
         "may_revoke": may_revoke(one, viewer),
         "devices": [

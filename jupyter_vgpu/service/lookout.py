@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from jupyter_vgpu.client import ClaimInfo, DeviceInfo, HubClient, UsageInfo
-from jupyter_vgpu.errors import UnknownClaimError, VGPUError
+from jupyter_vgpu.client import ClaimInfo, DeviceInfo, HubClient, Nodes, OneNode, UsageInfo
+from jupyter_vgpu.errors import AgentUnreachableError, UnknownClaimError, VGPUError
 from jupyter_vgpu.ledger import Entry, Ledger, Place
 from jupyter_vgpu.service.holdings import Overview, held_claims
 
@@ -22,17 +22,19 @@ _Result = TypeVar("_Result")
 class Lookout:
     """The one place of the service that asks agent and ledger."""
 
-    def __init__(self, client: HubClient, open_ledger: Callable[[], Ledger], hub_name: str = "") -> None:
+    def __init__(
+        self, client: HubClient | OneNode | Nodes, open_ledger: Callable[[], Ledger], hub_name: str = ""
+    ) -> None:
         """Take what to ask; nothing is opened yet.
 
         Args:
-            client: The agent.
+            client: The agent, or the agents.
             open_ledger: Opens the ledger; called again until it succeeds.
             hub_name: How the hub is called at the agent; empty = the ledger knows, and until it was opened once no
                 claim is known to be this hub's.
         """
         self._hub_name = hub_name
-        self.client = client
+        self.client = OneNode(client) if isinstance(client, HubClient) else client
         self.usages: dict[str, UsageInfo] = {}
         self._open_ledger = open_ledger
         self._ledger: Ledger | None = None
@@ -74,6 +76,7 @@ class Lookout:
         claims: Sequence[ClaimInfo] | None = None
         entries: Sequence[Entry] = ()
         waiting: Sequence[Place] = ()
+        silent: dict[str, VGPUError] = {}
         try:
             ledger = await self.ledger()
             self._hub_name = ledger.hub_name
@@ -82,13 +85,17 @@ class Lookout:
         except VGPUError as error:
             troubles.append(f"The ledger does not answer, so the list may lack groups and who waits: {error}")
         try:
-            devices = await asyncio.to_thread(self.client.devices)
-            claims = await asyncio.to_thread(self.client.claims)
-            self.usages = await self._usages([claim["claim"] for claim in claims if claim["hub"] == self._hub_name])
+            devices, silent = await asyncio.to_thread(self.client.all_devices)
+            found, silent_since = await asyncio.to_thread(self.client.claims)
+            silent.update(silent_since)
+            self.usages = await self._usages([claim["claim"] for claim in found if claim["hub"] == self._hub_name])
+            claims = found
         except VGPUError as error:
             claims, devices, self.usages = None, (), {}
             troubles.append(f"The node agent does not answer, so the list is the ledger's: {error}")
-        held = held_claims(self._hub_name, claims, entries, devices, self.usages)
+        for why in silent.values():
+            troubles.append(f"A node does not answer, so its part of the list is the ledger's: {why}")
+        held = held_claims(self._hub_name, claims, entries, devices, self.usages, self.client.names, silent)
         return Overview(time.time(), held, tuple(devices), tuple(waiting), tuple(troubles))
 
     async def _usages(self, claim_ids: Sequence[str]) -> dict[str, UsageInfo]:
@@ -100,6 +107,10 @@ class Lookout:
                     return await asyncio.to_thread(self.client.usage, claim_id)
                 except UnknownClaimError:
                     return None  # released since
+                except AgentUnreachableError:
+                    if isinstance(self.client, OneNode):
+                        raise
+                    return None  # the others' are known
 
         found = await asyncio.gather(*(usage(claim_id) for claim_id in claim_ids))
         return {claim_id: one for claim_id, one in zip(claim_ids, found, strict=True) if one is not None}

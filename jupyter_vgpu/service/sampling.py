@@ -96,15 +96,15 @@ class Sampler:
         """
         if self._before is None:
             self._before = await self._lookout.in_ledger(lambda ledger: ledger.usage.last_readings)
-        health = await asyncio.to_thread(self._lookout.client.health)
+        client = self._lookout.client
+        healths = await asyncio.to_thread(client.healths)
         overview = await self._lookout.look(0)
-        found = samples(
-            {one.claim: one for one in overview.held if not one.hub},
-            self._lookout.usages,
-            self._before,
-            health["started_at"],
-            self._sample_seconds * _GAP_SAMPLES,
-        )
+        held = {one.claim: one for one in overview.held if not one.hub}
+        gap_seconds = self._sample_seconds * _GAP_SAMPLES
+        found = []
+        for node, health in healths.items():
+            usages = {claim: usage for claim, usage in self._lookout.usages.items() if client.node_of(claim) == node}
+            found += samples(held, usages, self._before, health["started_at"], gap_seconds)
         await self._lookout.in_ledger(lambda ledger: ledger.usage.record, found)
         self._before.update({entry_id: reading for entry_id, reading, _ in found})
 

@@ -11,6 +11,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from jupyter_vgpu.client import Endpoint, parse_endpoints
 from jupyter_vgpu.errors import BadValueError
 from jupyter_vgpu.scopes import SETTINGS_VARIABLE
 
@@ -19,7 +20,8 @@ class ServiceSettings(BaseModel):
     """Where things are.
 
     Attributes:
-        agent: Runtime directory of the node's agent.
+        agent: Runtime directory of the node's agent; not used where there are `agents`.
+        agents: Where the agents of several nodes are: node → what `parse_endpoint` reads.
         ledger_url: SQLAlchemy URL of the hub's ledger.
         hub_name: How the hub is called at its agents; empty = as the ledger keeps it.
         hub_pid: Process of the hub, with which the service ends; 0 = it does not.
@@ -29,10 +31,20 @@ class ServiceSettings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     agent: Annotated[str, Field(min_length=1)]
+    agents: dict[str, dict[str, str]] = {}
     ledger_url: Annotated[str, Field(min_length=1)]
     hub_name: str = ""
     hub_pid: Annotated[int, Field(ge=0)] = 0
     sample_seconds: Annotated[float, Field(ge=0.1, le=3600)] = 15.0
+
+    @property
+    def endpoints(self) -> dict[str, Endpoint]:
+        """The agents of several nodes, by the nodes' names.
+
+        Raises:
+            BadValueError: One is not understood, or a file of its is gone.
+        """
+        return parse_endpoints(self.agents, "agents")
 
 
 def read_settings(environment: Mapping[str, str]) -> ServiceSettings:

@@ -17,7 +17,7 @@ def overview_values(overview: Overview, viewer: Viewer) -> dict[str, Any]:
     """Return what the template of the overview shows."""
     return {
         "rows": [row for one in overview.held for row in _rows(one, viewer)],
-        "devices": [_device(device, viewer) for device in sorted(overview.devices, key=lambda device: device["index"])],
+        "devices": [_device(device, viewer) for device in sorted(overview.devices, key=_place)],
         "waiting": [
             {"who": place.user, "server": place.server, "profile": place.profile, "since": moment(place.arrived_at)}
             for place in overview.waiting
@@ -36,7 +36,7 @@ def _rows(one: Held, viewer: Viewer) -> Iterator[dict[str, Any]]:
             "who": one.user or f"another hub ({one.hub})",
             "server": one.server,
             "profile": one.profile,
-            "device": f"{device.index}: {device.name}" if device.index >= 0 else device.name,
+            "device": _named(one.node, device.index, device.name),
             "memory": _memory(device),
             "gpu_time": _percent(device.gpu_time_fraction),
             "waiting": _percent(device.waiting_fraction),
@@ -48,6 +48,16 @@ def _rows(one: Held, viewer: Viewer) -> Iterator[dict[str, Any]]:
         }
 
 
+def _place(device: DeviceInfo) -> tuple[str, int]:
+    return device.get("node", ""), device["index"]
+
+
+def _named(node: str, index: int, name: str) -> str:
+    """Return a device's name: with its node where there are several, with its number where that is known."""
+    numbered = f"{index}: {name}" if index >= 0 else name
+    return f"{node}, {numbered}" if node else numbered
+
+
 def _memory(device: HeldDevice) -> str:
     limit = format_bytes(device.memory_bytes)
     return f"{format_bytes(device.memory_used_bytes)} of {limit}" if device.memory_used_bytes is not None else limit
@@ -56,7 +66,7 @@ def _memory(device: HeldDevice) -> str:
 def _device(device: DeviceInfo, viewer: Viewer) -> dict[str, Any]:
     return {
         "id": f"device-{device['uuid']}",
-        "name": f"{device['index']}: {device['name']}",
+        "name": _named(device.get("node", ""), device["index"], device["name"]),
         "uuid": device["uuid"],
         "memory": f"{format_bytes(device['free_bytes'])} of {format_bytes(device['total_bytes'])}",
         "share": f"{device['free_share']:.0%}",

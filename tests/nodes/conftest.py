@@ -102,7 +102,19 @@ def tls_agent(authority: Any) -> Iterator[PortAgent]:
         yield agent
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def agents_with() -> Any:
     """Return what gives an agent with such options."""
     return a_port_agent
+
+
+@pytest.fixture(scope="session", name="harness")
+def _harness() -> ModuleType:
+    """The agents and hubs of tests/hub."""
+    return harness
+
+
+@pytest.fixture
+def wait_until() -> Any:
+    """Return what returns the first true answer, within a minute."""
+    return harness.wait_until
