@@ -45,12 +45,17 @@ def wait_until(happened: Callable[[], Any], what: str, seconds: float = START_SE
 
 
 def free_ports(count: int) -> list[str]:
-    """Return ports on the loopback interface that nobody listens on now."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [str(one.getsockname()[1]) for one in sockets]
+    """Return ports on the loopback interface that nobody listens on now.
+
+    They lie below those that the host kernel gives to whoever asks for any, as a hub's services do before it listens.
+    """
+    found: set[int] = set()
+    while len(found) < count:
+        port = 20_000 + secrets.randbelow(12_000)
+        with socket.socket() as one, contextlib.suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            found.add(port)
+    return [str(port) for port in found]
 
 
 def end(process: subprocess.Popen[bytes], seconds: float = 120.0) -> None:
