@@ -128,7 +128,7 @@ test-panel: labextension ## Run the panel's unit tests
 	cd labextension && jlpm install --immutable >/dev/null && jlpm test
 
 .PHONY: ui
-ui: setup-test bytecode ## Run the browser tests
+ui: setup-test ## Run the browser tests
 	cd labextension && jlpm install --immutable >/dev/null
 	$(BIN)/pytest -m 'browser and not slow' tests/browser $(ARGS)
 
@@ -137,7 +137,7 @@ labextension-size: labextension ## Print the bytes of the panel that a browser l
 	@$(BIN)/python tools/labextension_size.py
 
 .PHONY: test-python
-test-python: setup-test bytecode ## Run the Python and browser tests
+test-python: setup-test ## Run the Python and browser tests
 	$(BIN)/pytest -m 'not slow and not gpu' $(ARGS)
 
 .PHONY: test-gpu
@@ -157,7 +157,7 @@ test-oldest: native ## Run the tests against the oldest versions that pyproject.
 	tools/test-oldest.sh $(SLOW_DIR)/oldest
 
 .PHONY: test-long
-test-long: setup-slow bytecode ## Run the tests marked slow
+test-long: setup-slow ## Run the tests marked slow
 	@$(BIN)/pytest -m 'slow and not gpu' $(ARGS) || { code=$$?; [ $$code = 5 ] && echo 'no test is marked slow yet' || exit $$code; }
 
 .PHONY: lab-day
@@ -183,16 +183,13 @@ setup-build:
 setup-demo: native labextension
 	@tools/setup.sh demo
 
+# The tests start our programs hundreds of times; where $PYTHONDONTWRITEBYTECODE is set, each would compile them anew.
 setup-test: native labextension
 	@tools/setup.sh test
+	@$(BIN)/python -m compileall -q jupyter_vgpu
 
 setup-slow: setup-test
 	@tools/setup.sh slow
-
-.PHONY: bytecode
-# The tests start our programs hundreds of times; where $PYTHONDONTWRITEBYTECODE is set, each would compile them anew.
-bytecode:
-	@$(BIN)/python -m compileall -q jupyter_vgpu
 
 .PHONY: clean
 clean: ## Remove what was built, not the virtual environment
