@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 
 import pytest
 
-from jupyter_vgpu.agent.contradiction import PageWatch
+from jupyter_vgpu.agent.contradiction import LOOKS, PageWatch
 from jupyter_vgpu.agent.overhead import Held
 
 MIB, GIB = 1 << 20, 1 << 30
@@ -51,7 +52,7 @@ def answers(looks: Sequence[Look], written: int | None = None) -> list[str]:
     ],
 )
 def test_what_cannot_be_is_said_once(looks: Sequence[Look], says: str) -> None:
-    (answer,) = answers([*looks, *[looks[-1]] * 5])
+    (answer,) = answers([*looks, *[looks[-1]] * 3 * LOOKS])
 
     assert says in answer
 
@@ -78,7 +79,43 @@ def test_more_memory_than_there_is_cannot_be() -> None:
         pytest.param([still(CONTEXT + GIB, 0)] * 5, id="a gigabyte of code"),
         pytest.param([still(5 * GIB, 0), still(5 * GIB, 4 * GIB)] * 5, id="a page that is a look behind"),
         pytest.param([still(None, 0, 5)] * 5, id="NVML says nothing"),
+        pytest.param(
+            [still(4 * GIB + CONTEXT, 0), still(4 * GIB + CONTEXT, 0), still(CONTEXT, 4 * GIB)] * 20,
+            id="memory that comes and goes, seen at unlucky moments from the first look on",
+        ),
+        pytest.param(
+            [still(4 * GIB + CONTEXT, 4 * GIB), *[still(4 * GIB + CONTEXT, 0)] * (LOOKS - 1)] * 20,
+            id="the same, seen with nothing in its page at all looks of two seconds but one",
+        ),
+        pytest.param(
+            [still(4 * GIB + CONTEXT, 0)] * (LOOKS - 1) + [(4 * GIB + CONTEXT, 0, 4 * GIB, 0)],
+            id="one moment of them explains it",
+        ),
+        pytest.param(
+            [*[still(4 * GIB + CONTEXT, 0)] * (LOOKS - 1), still(CONTEXT, 0)] * 20, id="a look at which NVML agrees"
+        ),
     ],
 )
 def test_honest_programs_are_not_flagged(looks: Sequence[Look]) -> None:
     assert answers(looks) == []
+
+
+def test_memory_that_alternates_is_not_flagged_however_it_is_seen() -> None:
+    """A process that has 6 GiB or nothing; page and NVML are read at moments that have nothing to do with each other.
+
+    Catches the false alarm of two unlucky looks in a row.
+    """
+    chance = random.Random(17)
+
+    looks = [
+        (CONTEXT + 6 * GIB * chance.randrange(2), 6 * GIB * chance.randrange(2), 6 * GIB * chance.randrange(2), 0)
+        for _ in range(20_000)
+    ]
+
+    assert answers(looks) == []
+
+
+def test_what_the_page_says_while_it_is_checked_counts_too() -> None:
+    looks = [still(4 * GIB + CONTEXT, 0)] * 3 * LOOKS
+
+    assert answers(looks, written=4 * GIB) == []
