@@ -131,7 +131,7 @@ static void start_thread(jvgpu_pulse_t *pulse, CUcontext ctx)
   }
 }
 
-jvgpu_turns_t jvgpu_pulse_turns(jvgpu_pulse_t *pulse, CUcontext ctx, uint32_t contenders)
+jvgpu_turns_t jvgpu_pulse_turns(jvgpu_pulse_t *pulse, CUcontext ctx, uint32_t contenders, uint64_t since_ns)
 {
   const uint64_t now = jvgpu_now_ns();
   if (pulse->started == 0) {
@@ -143,7 +143,7 @@ jvgpu_turns_t jvgpu_pulse_turns(jvgpu_pulse_t *pulse, CUcontext ctx, uint32_t co
     syscall(SYS_futex, &pulse->asked, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
   }
   const uint64_t answered_ns = __atomic_load_n(&pulse->answered_ns, __ATOMIC_ACQUIRE);
-  if (answered_ns == 0 || now - answered_ns > FRESH_NS) {
+  if (answered_ns == 0 || (now - answered_ns > FRESH_NS && answered_ns < since_ns)) {
     return (jvgpu_turns_t){.on_fraction = contenders > 1 ? SWITCHING_LEAVES / contenders : 1.0};
   }
   return (jvgpu_turns_t){.on_fraction = (double)__atomic_load_n(&pulse->fraction_ppm, __ATOMIC_RELAXED) / 1e6,

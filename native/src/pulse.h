@@ -24,8 +24,9 @@ typedef struct jvgpu_pulse_s {
 } jvgpu_pulse_t;
 
 // returns: the latest fraction; before there is one, an even split among `contenders` less what
-// switching costs, as an assumption. Asks for a session if the last is older than a second.
+// switching costs, as an assumption. An answer counts for a second, and for work made before it (`since_ns`,
+// CLOCK_MONOTONIC) however long that takes. Asks for a session when the last is some time ago.
 // pre: the sampler's lock is held.
-jvgpu_turns_t jvgpu_pulse_turns(jvgpu_pulse_t *pulse, CUcontext ctx, uint32_t contenders);
+jvgpu_turns_t jvgpu_pulse_turns(jvgpu_pulse_t *pulse, CUcontext ctx, uint32_t contenders, uint64_t since_ns);
 
 #endif

@@ -21,6 +21,9 @@
 // source: measured, H200: an idle GPU has done an event 4 µs after it was recorded.
 #define ARRIVED_NS 5000.0
 
+// A process that has not launched for so long is no contender to the agent.
+#define COUNTED_NS 1000000000.0
+
 // Samples of one launch at a time after a run that the host could not keep queued.
 #define SINGLY_SAMPLES 8
 
@@ -82,6 +85,11 @@ static uint64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, ui
     return 0;
   }
   const double elapsed_ns = (double)elapsed_ms * 1e6;
+  if (elapsed_ns < 0) {
+    return 0;  // no launch ends before it begins: taken for a short one it would make all others free
+  }
+  // The agent counts processes that launched within the last second, which this one then has not.
+  contenders += now_ns() - sample->made_ns > COUNTED_NS;
   if (sample->shape == NULL) {
     learn_span(sampler, sample, elapsed_ns);
     return 0;
@@ -101,7 +109,7 @@ static uint64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, ui
     return jvgpu_shape_guess(sample->shape, own_ns);
   }
   if (jvgpu_shape_needs_turns(sample->shape, own_ns, sample->launches)) {
-    turns = jvgpu_pulse_turns(&sampler->pulse, sampler->ctx, contenders);
+    turns = jvgpu_pulse_turns(&sampler->pulse, sampler->ctx, contenders, (uint64_t)sample->made_ns);
   }
   return jvgpu_shape_learn(sample->shape, own_ns, sample->launches, turns);
 }
@@ -160,6 +168,7 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
     sample->shape = shape;
     sample->launches = 1;
     sample->is_over = false;
+    sample->made_ns = now_ns();
     return i;
   }
   return -1;

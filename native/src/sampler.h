@@ -38,6 +38,7 @@ typedef struct jvgpu_sample_s {
   CUevent              ended;
   jvgpu_shape_t       *shape;       // NULL = a span
   uint32_t             launches;    // between the events
+  double               made_ns;     // when it was opened
   double               host_ns;     // one launch: from the first event's record to the launch's return
   double               charged_ns;  // span: what was charged meanwhile, had nothing overlapped
   double               late_ns;     // one launch: from the launch's return to the second event's record
