@@ -116,6 +116,11 @@ def first_part(run: Run) -> float:
     return POINTS * parts(run.had)[0]
 
 
+def least_part(run: Run) -> float:
+    """Return what the tenant with the least had of all that was had, in per cent."""
+    return POINTS * min(parts(run.had))
+
+
 def first_to_second(run: Run) -> float:
     """Return how many times as much the first tenant had as the second; 0 when the second had nothing."""
     return run.had[0] / run.had[1] if run.had[1] else 0.0

@@ -43,12 +43,16 @@ class Answer:
         waits_us: How long each launch it waited for took.
         pauses: When it stopped working and when it went on, for work that is on and off.
         other_switches: Switches of threads that are not the program's own.
+        units: All units that it began in the run and finished, however long after the run's end.
+        seconds: Until it had finished them, from the start.
     """
 
     progress: Progress
     waits_us: Sequence[float] = ()
     pauses: Sequence[tuple[float, float]] = ()
     other_switches: int = 0
+    units: int = 0
+    seconds: float = 0.0
 
 
 @dataclass
@@ -114,6 +118,8 @@ def _answer(told: Sequence[Mapping[str, Any]]) -> Answer:
         [wait for one in told for wait in one.get("waits_us", ())],
         [(begin, end) for one in told for begin, end in one.get("edges", ())],
         sum(one.get("other_switches", 0) for one in told),
+        sum(one.get("units", 0) for one in told),
+        max(one.get("seconds", 0.0) for one in told),
     )
 
 
@@ -195,7 +201,9 @@ class Stage:
                 environment = {**self.environment, **settings, **(extra[number] if extra else {})}
                 if arm == OURS:
                     memory_bytes = (work.memory_bytes + (1 << 30)) * tenant.processes
-                    granted = self.agent.claim(f"t{number}", tenant.share, tenant.ceiling, memory_bytes, tenant.devices)
+                    granted = self.agent.claim(
+                        f"t{number}", tenant.share, tenant.ceiling, memory_bytes, tenant.devices, tenant.priority
+                    )
                     cleanup.callback(self.agent.release, granted)
                     crew.claims.append(granted.claim["claim"])
                     environment = granted.edits.applied_to(environment)

@@ -7,6 +7,7 @@ from functools import partial
 
 from governor import figures
 from governor.agent_rows import AgentKilled, AgentLoad
+from governor.cases import IllegalAccess, LongLaunches
 from governor.experiment import Experiment, Line, Sharing
 from governor.gang import Gang
 from governor.hook import HookCost
@@ -33,6 +34,7 @@ from governor.work import (
     on_and_off,
     weighted,
 )
+from jupyter_vgpu.model import Priority
 
 at_least, at_most, within = (partial(Target, kind) for kind in ("at least", "at most", "within"))
 
@@ -178,6 +180,25 @@ def _others() -> list[Experiment]:
     return [weighted_gpt, mixed, uneven, processes, handover, small]
 
 
+def _priorities() -> Experiment:
+    quarter = equal(BURN, 4)[0].share
+    ranks: Sequence[Priority] = ("high", "normal", "low")
+    return Sharing(
+        name="priority classes",
+        group="priorities",
+        variants={"": tuple(Tenant(BURN, quarter, priority=rank) for rank in ranks)},
+        lines=[
+            Line(
+                "three quarters promised: the high priority's part",
+                figures.first_part,
+                "% of what was had",
+                within(50, 2),
+            ),
+            Line("three quarters promised: the least part", figures.least_part, "% of what was had", at_least(24)),
+        ],
+    )
+
+
 def experiments() -> list[Experiment]:
     """Return all experiments, in the order they are run: what is quick and tells most comes first."""
     saturated = [
@@ -194,8 +215,11 @@ def experiments() -> list[Experiment]:
         processes,
         handover,
         small,
+        _priorities(),
         *(_cell(neighbours, launch_us) for launch_us in (20, 1000) for neighbours in (1, 3)),
         *(_cheating(work) for work in (STREAMS, QUEUED, busy(100_000))),
+        LongLaunches(),
+        IllegalAccess(),
         _cheating(COPIES, "a simulated board's copies take no time"),
         *(_alone(work) for work in (BURN, GPT, RESNET, MLP)),
         weighted_gpt,

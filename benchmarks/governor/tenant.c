@@ -7,6 +7,8 @@
 //                 after which it waits if WAITS is 1
 //   tenant cell   one launch and a wait, every PERIOD_US (give or take a tenth)
 //   tenant onoff  busy for ON_MS, nothing for OFF_MS
+//   tenant fault  busy; half-way through a run it says when and stores where it may not: the driver breaks its context,
+//                 and it ends with an error
 //   tenant copy   copies of 256 MiB within the device, back to back
 //   tenant idle   holds a context
 //
@@ -208,12 +210,45 @@ static void run_onoff(double start, double end)
   }
 }
 
+// Where no device memory is. A simulated board knows the function by its name, a GPU compiles it.
+static void store_where_it_may_not(void)
+{
+  static const char image[] =
+      ".version 7.0\n.target sm_70\n.address_size 64\n"
+      ".visible .entry scale(.param .u64 out, .param .f32 factor, .param .u32 count)\n"
+      "{\n  .reg .f32 %f<2>;\n  .reg .b64 %d<3>;\n"
+      "  ld.param.u64 %d1, [out];\n  ld.param.f32 %f1, [factor];\n  cvta.to.global.u64 %d2, %d1;\n"
+      "  st.global.f32 [%d2], %f1;\n  ret;\n}\n";
+  CUdeviceptr nowhere = 16;
+  float       factor = 1;
+  int         count = 1;
+  void       *params[] = {&nowhere, &factor, &count};
+  CUmodule    module;
+  CUfunction  function;
+  MUST(cuModuleLoadData(&module, image));
+  MUST(cuModuleGetFunction(&function, module, "scale"));
+  MUST(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, client.stream, params, NULL));
+  MUST(cuStreamSynchronize(client.stream));
+}
+
+static void run_fault(double start, double end)
+{
+  while (client_now() < start + (end - start) / 2) {
+    batch();
+  }
+  printf("{\"fault_at\": %.6f}\n", client_now() - start);
+  fflush(stdout);
+  store_where_it_may_not();
+}
+
 static void run_until(double start, double end)
 {
   if (in_mode("cell")) {
     run_cell(end);
   } else if (in_mode("onoff")) {
     run_onoff(start, end);
+  } else if (in_mode("fault")) {
+    run_fault(start, end);
   } else {
     while (client_now() < end && !in_mode("idle")) {
       if (in_mode("sync")) {
@@ -308,7 +343,7 @@ int main(int count, char **arguments)
   double seconds;
   double start;
   if (count != 2) {
-    fprintf(stderr, "usage: tenant busy|sync|graph|loop|cell|onoff|copy|idle\n");
+    fprintf(stderr, "usage: tenant busy|sync|graph|loop|cell|onoff|fault|copy|idle\n");
     return 2;
   }
   wish.mode = arguments[1];

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 
+from jupyter_vgpu.model import Priority
+
 HERE = Path(__file__).resolve().parent
 GIB = 1 << 30
 TORCH = "torch_tenant.py"
@@ -82,6 +84,7 @@ SMALL = Work("16 of 132 SMs", "busy", 4.3, {"GRID": "16", "ITERS": "1000"})
 STREAMS = Work("100 streams", "busy", settings={"STREAMS": "100"})
 QUEUED = Work("1,000 launches queued", "busy", settings={"IN_FLIGHT_US": "20000"})
 COPIES = Work("copies of 256 MiB", "copy", launch_us=125)
+FAULT = Work("20 us, then an illegal access", "fault")
 IDLE = Work("a context", "idle")
 NCCL = Work("NCCL all-reduce", "all-reduce", script="nccl_tenant.py", memory_bytes=6 * GIB)
 
@@ -102,6 +105,7 @@ class Tenant:
         ceiling: Most it may use, in [share, 1].
         processes: How many processes it has.
         devices: How many devices it has, with the same share of each.
+        priority: Who comes first where more is left than was promised.
     """
 
     work: Work
@@ -109,6 +113,7 @@ class Tenant:
     ceiling: Fraction = Fraction(1)
     processes: int = 1
     devices: int = 1
+    priority: Priority = "normal"
 
 
 def equal(work: Work, count: int) -> tuple[Tenant, ...]:

@@ -32,6 +32,7 @@ def test_the_total_and_the_worst_part() -> None:
     assert figures.total_rate(told) == pytest.approx(960)
     assert figures.share_error(told) == pytest.approx(75 - 100 * 0.7 / 0.96)
     assert figures.first_to_second(told) == pytest.approx(0.7 / 0.26)
+    assert figures.least_part(told) == pytest.approx(100 * 0.26 / 0.96)
 
 
 def test_entitlements_are_of_what_there_was() -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from math import isfinite
 from pathlib import Path
@@ -84,6 +85,20 @@ def test_the_table_is_complete_and_goes_on_where_it_stopped(tmp_path: Path) -> N
 
     assert again.returncode == 0, again.stdout + again.stderr
     assert json.loads(out.read_text()) == told, "an experiment that is done was run again"
+
+
+def test_what_one_does_to_another_is_measured(tmp_path: Path) -> None:
+    """Priorities, an illegal access (CASES 40), launches of two seconds (CASES 39)."""
+    out = tmp_path / "table.json"
+
+    done = run(*SHORT, "--only", "priorities", "--only", "cases", "--out", out)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads(out.read_text())["rows"]
+    assert Counter(row["experiment"] for row in rows) == {"priority classes": 2, "2 s launches": 3, "illegal access": 2}
+    for row in rows:
+        assert row["error"] == ""
+        assert isfinite(row["ours"]) and row["ours"] >= 0, row
 
 
 def test_what_cannot_be_run_here_is_said_and_not_counted(tmp_path: Path) -> None:
