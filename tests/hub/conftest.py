@@ -230,7 +230,7 @@ class Hub:
 
     def failures(self) -> int:
         """Return the hub's count of failed spawns since the last good one."""
-        return int(httpx.get(f"{self.url}/hub/test/failures").json()["failures"])
+        return int(httpx.get(f"{self.url}/hub/test/failures", timeout=240.0).json()["failures"])
 
     def ledger(self) -> Ledger:
         """Return the hub's ledger, for reading."""

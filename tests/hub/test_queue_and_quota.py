@@ -124,7 +124,7 @@ def test_nobody_sees_or_cancels_anothers_wait(busy: Any) -> None:
             assert "does not wait for a GPU" in browser.get("/hub/vgpu/queue", params={"server": ""}).text
             hostile = browser.get("/hub/vgpu/queue", params={"server": "<script>alert(1)</script>"}).text
             assert "<script>alert" not in hostile
-        assert httpx.get(f"{busy.url}/hub/vgpu/queue").status_code == 302
+        assert httpx.get(f"{busy.url}/hub/vgpu/queue", timeout=240).status_code == 302
         busy.stop_server("quick-many", "a")
         busy.wait_ready("quick-waiter")
 

@@ -26,7 +26,7 @@ from jupyter_vgpu.client import HubClient
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = 180.0
 
 
 def wait_until(happened: Callable[[], Any], what: str) -> Any:
@@ -184,11 +184,12 @@ def test_a_server_says_what_the_hub_allows_it(hub: Hub) -> None:
 def test_the_hub_tells_servers_of_their_own_user_only(hub: Hub) -> None:
     page = f"{hub.url}/hub/vgpu/session"
 
-    assert httpx.get(page).status_code == 403
+    assert httpx.get(page, timeout=60).status_code == 403
     assert hub.api.get(page).status_code == 403, "a service has no server"
     token = hub.api.post("/users/watched/tokens").raise_for_status().json()["token"]
-    mine = httpx.get(page, headers={"Authorization": f"token {token}"}).raise_for_status().json()
-    named = httpx.get(page, params={"server": "other"}, headers={"Authorization": f"token {token}"}).json()
+    with httpx.Client(headers={"Authorization": f"token {token}"}, timeout=60) as server:
+        mine = server.get(page).raise_for_status().json()
+        named = server.get(page, params={"server": "other"}).json()
     assert mine["ends_at"] > time.time()
     assert "ends_at" not in named
 
@@ -228,7 +229,7 @@ def test_an_open_panel_is_no_activity_and_an_idle_server_with_one_is_culled_as_o
         assert culler.poll() is None
     finally:
         culler.terminate()
-        culler.wait(30)
+        culler.wait(120)
 
     assert panel.events > before, "the panel was open until its server was gone"
     tenants = {"watched", "alone"}

@@ -90,5 +90,5 @@ def test_the_base_url_is_before_every_path(server: Server) -> None:
 
     assert server.url.endswith("/a/b/")
     for path, _ in ENDPOINTS:
-        assert httpx.get(outside + path, headers=headers).status_code == 404
+        assert httpx.get(outside + path, headers=headers, timeout=60).status_code == 404
     assert server.get("jupyter-vgpu/slice")["state"] == "ok"
