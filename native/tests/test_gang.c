@@ -1,0 +1,156 @@
+// Gangs on two model GPUs: ranks that wait for each other, gated together, never for ever.
+
+#include "gang.h"
+
+#include <stdio.h>
+
+#include "check.h"
+#include "gang_model.h"
+
+#define WARM_UP_NS 1e9
+
+static void add(gang_scene_t *scene, gang_model_t gang, uint32_t weight_ppm)
+{
+  scene->gangs[scene->count] = gang;
+  scene->runners[scene->count] =
+      (jvgpu_runner_t){.weight_ppm = weight_ppm, .ceiling_ppm = 1000000, .priority = JVGPU_PRIORITY_NORMAL};
+  scene->count += 1;
+}
+
+static void read_ranks(gang_scene_t *scene)
+{
+  for (uint32_t i = 0; i < scene->count; i++) {
+    gang_model_t *gang = &scene->gangs[i];
+    for (uint32_t d = 0; d < GANG_DEVICES; d++) {
+      jvgpu_rank_t *rank = &scene->ranks[i][d];
+      rank->used_ns = (uint64_t)((double)(gang->launched[d] - gang->seen[d]) * gang->launch_ns);
+      rank->flight_ns = (uint64_t)((double)gang->flight[d] * gang->launch_ns);
+      rank->blocked = gang->stands[d];
+      rank->at_work = 1;
+      gang->seen[d] = gang->launched[d];
+    }
+  }
+}
+
+static void run(gang_scene_t *scene, double seconds)
+{
+  jvgpu_governor_t governor;
+  double           next_ns = 0;
+  uint64_t         warm[MOST_GANGS] = {0}, before[MOST_GANGS] = {0};
+  double           moved_ns[MOST_GANGS] = {0};
+  scene->clock.random = 1;
+  scene->devices[1].turn_left_ns = MODEL_TURN_NS / 2;  // the devices' turns are not in step
+  jvgpu_governor_start(&governor);
+  for (double now_ns = 0; now_ns < WARM_UP_NS + seconds * 1e9; now_ns += MODEL_STEP_NS) {
+    if (!scene->is_native && now_ns >= next_ns) {
+      read_ranks(scene);
+      next_ns = now_ns + (double)jvgpu_gangs_look(&governor, scene->runners, &scene->ranks[0][0], scene->count,
+                                                  GANG_DEVICES, (uint64_t)now_ns + 1000000000u);
+    }
+    for (uint32_t i = 0; i < scene->count; i++) {
+      for (uint32_t d = 0; d < GANG_DEVICES; d++) {
+        const bool is_free = scene->is_native || !scene->runners[i].is_governed;
+        gang_host(scene, &scene->gangs[i], &scene->ranks[i][d], d, is_free);
+      }
+    }
+    for (uint32_t d = 0; d < GANG_DEVICES; d++) {
+      gang_turn(scene, d);
+    }
+    gang_progress(scene);
+    for (uint32_t i = 0; i < scene->count; i++) {
+      warm[i] = now_ns < WARM_UP_NS ? scene->gangs[i].done : warm[i];
+      if (scene->gangs[i].done != before[i]) {
+        before[i] = scene->gangs[i].done;
+        moved_ns[i] = now_ns;
+      }
+      const uint64_t stop_ns = (uint64_t)(now_ns - moved_ns[i]);
+      scene->longest_stop_ns = stop_ns > scene->longest_stop_ns ? stop_ns : scene->longest_stop_ns;
+    }
+  }
+  for (uint32_t i = 0; i < scene->count; i++) {
+    scene->part[i] = (double)(scene->gangs[i].done - warm[i]) * scene->gangs[i].launch_ns / (seconds * 1e9);
+  }
+}
+
+static void show(const char *name, const gang_scene_t *scene)
+{
+  printf("%-26s %-8s parts", name, scene->is_native ? "native" : "governed");
+  for (uint32_t i = 0; i < scene->count; i++) {
+    printf(" %.3f (%llu windows, %llu overruns)", scene->part[i], (unsigned long long)scene->runners[i].windows,
+           (unsigned long long)scene->runners[i].overruns);
+  }
+  printf("  longest stop %.1f ms\n", (double)scene->longest_stop_ns / 1e6);
+}
+
+static void two_gangs(void)
+{
+  static const struct {
+    const char *name;
+    double      launch_ns;
+    double      skew_ns;
+  } rows[] = {{"1 ms", 1e6, 50e3},   {"0.2 ms", 0.2e6, 50e3}, {"4 ms", 4e6, 50e3}, {"1 ms, hosts 1 ms apart", 1e6, 1e6},
+              {"50 us", 50e3, 20e3}, {"20 ms", 20e6, 50e3}};
+  for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+    gang_scene_t       scene = {.count = 0};
+    const gang_model_t gang = {.launch_ns = rows[row].launch_ns, .host_ns = 10e3, .skew_ns = rows[row].skew_ns};
+    add(&scene, gang, 500000);
+    add(&scene, gang, 500000);
+    gang_scene_t native = scene;
+    native.is_native = true;
+    run(&native, 4);
+    run(&scene, 4);
+    show(rows[row].name, &native);
+    show(rows[row].name, &scene);
+    const double total = scene.part[0] + scene.part[1];
+    CHECK("two gangs on the same devices have half each", scene.part[0] / total > 0.47 && scene.part[0] / total < 0.53);
+    CHECK("and no less together than by the driver's own turns", total > native.part[0] + native.part[1]);
+    CHECK("and neither ever stops for long", scene.longest_stop_ns < 200e6);
+  }
+}
+
+static const gang_model_t all_reduce = {.launch_ns = 1e6, .host_ns = 10e3, .skew_ns = 50e3};
+
+static void by_weight(void)
+{
+  gang_scene_t scene = {.count = 0};
+  add(&scene, all_reduce, 750000);
+  add(&scene, all_reduce, 250000);
+  run(&scene, 4);
+  show("3:1", &scene);
+  const double total = scene.part[0] + scene.part[1];
+  CHECK("gangs have time by their shares", scene.part[0] / total > 0.73 && scene.part[0] / total < 0.77);
+}
+
+// Its other rank has ended, or computes something for long.
+static void one_that_gets_nowhere(void)
+{
+  gang_scene_t scene = {.count = 0};
+  add(&scene, all_reduce, 500000);
+  add(&scene, all_reduce, 500000);
+  scene.gangs[0].host_left_ns[1] = 1e15;
+  gang_scene_t native = scene;
+  native.is_native = true;
+  run(&native, 4);
+  run(&scene, 4);
+  show("one without its rank", &native);
+  show("one without its rank", &scene);
+  CHECK("a gang that waits for a rank that does not come holds nobody up", scene.part[1] > native.part[1] * 0.97);
+}
+
+static void one_alone(void)
+{
+  gang_scene_t scene = {.count = 0};
+  add(&scene, all_reduce, 500000);
+  run(&scene, 2);
+  show("one alone", &scene);
+  CHECK("a gang alone is not steered", !scene.runners[0].is_governed && scene.part[0] > 0.98);
+}
+
+int main(void)
+{
+  two_gangs();
+  by_weight();
+  one_that_gets_nowhere();
+  one_alone();
+  RESULT();
+}
