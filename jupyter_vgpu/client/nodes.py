@@ -77,6 +77,10 @@ class OneNode:
         """Return the node's name, which is empty."""
         return ""
 
+    def silence(self) -> str:
+        """Return nothing: where the only agent does not answer, that is an error."""
+        return ""
+
 
 class Nodes:
     """Several agents. Devices and claims carry the name of their `node`.
@@ -209,7 +213,9 @@ class Nodes:
             try:
                 node = best_rooms(rooms, request.profile, isolation, request.is_spread)[0].node
             except NoCapacityError as error:
-                raise trouble or error from None
+                if isinstance(trouble, AgentUnreachableError):
+                    raise trouble from None
+                raise NoCapacityError(f"{trouble or error}{self.silence()}") from None
             try:
                 granted = self._clients[node].create_claim(request)
             except (NoCapacityError, AgentUnreachableError) as error:
@@ -271,6 +277,11 @@ class Nodes:
         """Return the node that has a claim; empty where that is not known."""
         with self._lock:
             return self._claims.get(claim_id, "")
+
+    def silence(self) -> str:
+        """Say which nodes did not answer lately, as the end of a sentence; empty when all did."""
+        silent = [name for name in self._placing if name in self._silent_until]
+        return f"; not known is what there is on {', '.join(silent)}, which did not answer" if silent else ""
 
     def _note(self, name: str, trouble: VGPUError | None) -> None:
         """Remember whether a node answers, and say so when that has changed."""

@@ -39,7 +39,8 @@ def with_vgpu(spawner_class: type, injector: Injector | None = None) -> type[VGP
     Args:
         spawner_class: Any spawner class.
         injector: How edits reach its servers; `None` = by its platform. For a spawner of unknown platform whose
-            servers are processes of this node, pass `LocalInjector()`.
+            servers are processes of this node, pass `LocalInjector()`; for one that can start them on other nodes,
+            `NodeInjector`.
 
     Raises:
         BadValueError: No injector is known for it. Its servers would start without a limit, and say nothing.
@@ -55,7 +56,8 @@ def with_vgpu(spawner_class: type, injector: Injector | None = None) -> type[VGP
             "JupyterHub.spawner_class",
             spawner_class.__name__,
             "a spawner whose servers are processes of this node is (LocalProcessSpawner and its kind); for another "
-            "of that kind say so: with_vgpu(ThatSpawner, injector=LocalInjector())",
+            "of that kind say so: with_vgpu(ThatSpawner, injector=LocalInjector()), and for one whose servers run on "
+            "other nodes, injector=NodeInjector(…)",
         )
     name = f"VGPU{spawner_class.__name__}"
     namespace = {"vgpu_injector": injector, "__doc__": f"{spawner_class.__name__} with slices of a GPU."}
@@ -89,7 +91,8 @@ def setup(
             c.VGPUHub[name] = value
     try:
         settings = VGPUHub.read(c)
-        c.VGPUHub.agent = settings.agent  # also the trace by which the hub's start knows that this was called
+        if not settings.endpoints:
+            c.VGPUHub.agent = settings.agent  # also the trace by which the hub's start knows that this was called
         given = _given_spawner(c)
         c.JupyterHub.spawner_class = with_vgpu(given, injector)
         added = _add_service(c, settings, given) if service else []
@@ -98,7 +101,8 @@ def setup(
     names = ", ".join(profile.name + (" (default)" if profile.is_default else "") for profile in settings.offered)
     kept = sorted({hook for section in _sections(c, given) for hook in _HOOKS if hook in section})
     _say(f"{given.__name__} now starts servers in slices of a GPU ({c.JupyterHub.spawner_class.__name__})")
-    _say(f"profiles: {names}; agent: {settings.agent}")
+    nodes = ", ".join(f"{name} at {endpoint.url}" for name, endpoint in settings.endpoints.items())
+    _say(f"profiles: {names}; {f'agents: {nodes}' if nodes else f'agent: {settings.agent}'}")
     for sentence in added:
         _say(sentence)
     if kept:
@@ -110,6 +114,7 @@ def _add_service(c: Config, settings: VGPUHub, spawner_class: type) -> list[str]
     if "ledger_url" not in c.VGPUHub:
         c.VGPUHub.ledger_url = ledger_beside(_hub_db_url(c))
     told = {"agent": settings.agent, "ledger_url": c.VGPUHub.ledger_url, "hub_name": settings.hub_name}
+    told["agents"] = {name: endpoint.to_wire() for name, endpoint in settings.endpoints.items()}
     return add_service(c, told, _sections(c, spawner_class))
 
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from traitlets.config import LoggingConfigurable
 
-from jupyter_vgpu.client import ClaimInfo, DeviceInfo, GrantedClaim, HubClient
+from jupyter_vgpu.client import ClaimInfo, DeviceInfo, GrantedClaim, HubClient, Nodes, OneNode
 from jupyter_vgpu.config import Isolated
 from jupyter_vgpu.errors import VGPUError
 from jupyter_vgpu.hub.holdings import asked_for, holding_of, wish_of
@@ -42,11 +42,11 @@ class PlacementRules:
 
 
 class ClaimDesk(LoggingConfigurable):
-    """One hub's claims at one agent."""
+    """One hub's claims, at one agent or at those of several nodes."""
 
     def __init__(
         self,
-        client: HubClient,
+        client: HubClient | OneNode | Nodes,
         ledger: Ledger,
         node: str,
         quotas: Quotas | None = None,
@@ -56,15 +56,16 @@ class ClaimDesk(LoggingConfigurable):
         """Take what it works with.
 
         Args:
-            client: The agent.
+            client: The agent, or the agents.
             ledger: The hub's memory; also says how the hub is called.
-            node: Host of the agent, for the ledger.
+            node: Host of the only agent, for the ledger.
             quotas: Who may claim how much; `None` = as much as there is.
             rules: Where claims go.
             **kwargs: As for every configurable: `parent`, `log`.
         """
         super().__init__(**kwargs)
-        self._client = client
+        self._client = OneNode(client) if isinstance(client, HubClient) else client
+        self.silence = self._client.silence  # which nodes do not answer, as the end of a sentence
         self._ledger = ledger
         self._node = node
         self._quotas = quotas or Quotas()
@@ -139,7 +140,7 @@ class ClaimDesk(LoggingConfigurable):
         held = [entry.claim_id for entry in entries if entry.claim_id]
         if len(held) < len(entries):
             ours = (self._ledger.hub_name, tenant_name(*key))
-            claims = self._client.claims()
+            claims, _ = self._client.claims()
             held = sorted({*held, *(c["claim"] for c in claims if (c["hub"], c["tenant"]) == ours)})
         return held, bool(entries), self._client.devices()
 
@@ -166,14 +167,15 @@ class ClaimDesk(LoggingConfigurable):
             is_spread=self._rules.is_spread,
         )
         try:
-            granted = self._client.create_claim(request)
+            granted = self._client.create_claim(request, devices)
         except VGPUError as error:
             # If the agent did grant it and only its answer was lost, reconciliation finds the claim.
             self._from_ledger(self._ledger.close_entry, entry_id, f"{error.reason}: {error}")
             raise
         claim = granted.claim
         try:
-            self._from_ledger(self._ledger.bind, entry_id, claim["claim"], claim["backend"], claim["devices"])
+            how = claim["backend"], claim["devices"], granted.node or self._node
+            self._from_ledger(self._ledger.bind, entry_id, claim["claim"], *how)
         except VGPUError:
             self._client.release_claim(claim["claim"])
             raise
@@ -321,8 +323,11 @@ class ClaimDesk(LoggingConfigurable):
         """
         try:
             entries = await self._in_ledger(self._ledger.open_entries)
-            claims = [c for c in await self._ask_agent(self._client.claims) if c["hub"] == self._ledger.hub_name]
-            correct = correction(entries, claims, servers())
+            claims, silent = await self._ask_agent(self._client.claims)
+            # What a node that is silent holds stays in the ledger, until it answers again.
+            answering = [name for name in self._client.names if name not in silent] if silent else None
+            ours = [claim for claim in claims if claim["hub"] == self._ledger.hub_name]
+            correct = correction(entries, ours, servers(), answering)
             for claim, because in correct.release:
                 if claim["claim"] in self._being_released:
                     continue  # by who knows better why
@@ -346,7 +351,7 @@ class ClaimDesk(LoggingConfigurable):
             *key,
             claim["tenant"],
             claim["profile"],
-            self._node,
+            claim.get("node", self._node),
             claim["claim"],
             claim["devices"],
         )

@@ -15,9 +15,9 @@ from typing import Any
 
 from traitlets.config import LoggingConfigurable
 
-from jupyter_vgpu.client import DeviceInfo, GrantedClaim
+from jupyter_vgpu.client import DeviceInfo, GrantedClaim, room_of
 from jupyter_vgpu.errors import AgentUnreachableError, NoCapacityError, VGPUError
-from jupyter_vgpu.hub.availability import offers, room_of
+from jupyter_vgpu.hub.availability import offers
 from jupyter_vgpu.hub.desk import ClaimDesk
 from jupyter_vgpu.hub.holdings import holding_of
 from jupyter_vgpu.hub.keeping import kept_for, leaves
@@ -167,7 +167,8 @@ class WaitingRoom(LoggingConfigurable):
         """
         (offer,) = offers([profile], devices, self._desk.isolation(key[0], groups))
         if not offer.total:
-            raise NoCapacityError(f"{profile.name!r} does not fit, however long you wait: {offer.obstacle}")
+            where = f"{offer.obstacle}{self._desk.silence()}"
+            raise NoCapacityError(f"{profile.name!r} does not fit, however long you wait: {where}")
         return (offer.free or 0) > self._hurrying and not self._line and self._door.is_set()
 
     async def _refuse_at_once(

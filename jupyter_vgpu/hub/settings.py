@@ -18,7 +18,7 @@ from traitlets import Dict, Enum, Float, Int, TraitError, Unicode, default
 from traitlets.config import Config, SingletonConfigurable
 from traitlets.config.loader import LazyConfigValue
 
-from jupyter_vgpu.client import SYSTEM_RUNTIME_DIR, HubClient
+from jupyter_vgpu.client import SYSTEM_RUNTIME_DIR, Endpoint, Nodes, OneNode, agents_at, parse_endpoints
 from jupyter_vgpu.config import (
     BUILT_IN_PROFILES,
     PROFILE_KEYS,
@@ -63,6 +63,18 @@ class VGPUHub(SingletonConfigurable):
         Runtime directory of this node's agent, where its `hub.sock` is.
 
         Default: the environment variable JUPYTER_VGPU_AGENT, else /run/jupyter-vgpu, a system agent's.
+        """
+    ).tag(config=True)
+
+    agents = Dict(
+        help="""
+        Agents of several nodes, instead of `agent`: name of the node → URL, or mapping with `url` and some of the keys
+        `token_file`, `ca_file`, `certificate`, `key` (paths).
+
+        "unix:///run/jupyter-vgpu" is the runtime directory of an agent of the hub's own node, "https://gpu2:8443" the
+        port of another (`jupyter vgpu agent --listen`), which needs the `token_file`. `ca_file`: authorities that may
+        have signed its certificate, by default the system's; `certificate` and `key`: what the hub shows where the
+        agent asks for it. Default: none, and `agent` counts.
         """
     ).tag(config=True)
 
@@ -211,6 +223,8 @@ class VGPUHub(SingletonConfigurable):
         """
         check(parent.config)
         settings = cls.instance(parent=parent)
+        spawner_class = getattr(parent, "spawner_class", type(parent))
+        settings.places_servers = hasattr(getattr(spawner_class, "vgpu_injector", None), "place")
         try:
             settings.check()
             assert settings.desk
@@ -225,6 +239,7 @@ class VGPUHub(SingletonConfigurable):
         Raises:
             BadValueError: Something is not understood.
         """
+        assert self.endpoints is not None
         assert self.offered
         assert self.overrides is not None
         assert self.limits is not None
@@ -232,6 +247,34 @@ class VGPUHub(SingletonConfigurable):
         for group, weight in self.group_weights.items():
             if not isinstance(group, str) or not 0 < weight < float("inf"):
                 raise BadValueError(f"VGPUHub.group_weights[{group!r}]", weight, "a number above 0 is")
+
+    # Whether servers can be started on any node; otherwise on the hub's own.
+    places_servers = False
+
+    @cached_property
+    def endpoints(self) -> dict[str, Endpoint]:
+        """Where the agents of several nodes are, by the nodes' names, checked; empty where `agent` counts."""
+        if not self.agents:
+            return {}
+        if "agent" in self.config.get("VGPUHub", {}):
+            raise BadValueError("VGPUHub.agent", self.agent, "one of VGPUHub.agent and VGPUHub.agents is, not both")
+        return parse_endpoints(self.agents, "VGPUHub.agents")
+
+    def _ask_agents(self) -> OneNode | Nodes:
+        """Return who is asked for claims.
+
+        Raises:
+            BadValueError: None of the agents has slices for servers of this spawner.
+        """
+        placing = {name for name, at in self.endpoints.items() if self.places_servers or at.is_on_this_node}
+        if self.endpoints and not placing:
+            raise BadValueError(
+                "VGPUHub.agents",
+                sorted(self.endpoints),
+                "at least one by unix:// is, since this spawner starts servers on the hub's own node; one that starts "
+                "them elsewhere is told where by with_vgpu(ThatSpawner, injector=NodeInjector(…))",
+            )
+        return agents_at(self.agent, self.endpoints, _AGENT_TIMEOUT_SECONDS, placing, self.log)
 
     @cached_property
     def offered(self) -> list[Profile]:
@@ -281,7 +324,7 @@ class VGPUHub(SingletonConfigurable):
     @cached_property
     def desk(self) -> ClaimDesk:
         """The desk where servers get their claims."""
-        client = HubClient(self.agent, timeout_seconds=_AGENT_TIMEOUT_SECONDS)
+        client = self._ask_agents()
         ledger = Ledger(self.ledger_url, self.hub_name)
         rules = PlacementRules(self.isolation, self.placement == "spread")
         return ClaimDesk(client, ledger, socket.gethostname(), self.limits, rules, parent=self)

@@ -189,6 +189,8 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
             self.vgpu_claim_id = granted.claim["claim"]
             self.vgpu_injector.environment(granted.edits, {})  # refuse before anything is started
             self._vgpu_edits = granted.edits
+            if granted.node and hasattr(self.vgpu_injector, "place"):
+                self.vgpu_injector.place(self, granted.node)
             if self._vgpu_lifted_by:
                 why, by = "the quotas did not count for this start", self._vgpu_lifted_by
                 await self._vgpu_settings().desk.remember(self._vgpu_key, "over-quota", why, by, self.vgpu_claim_id)

@@ -164,10 +164,13 @@ class Ledger:
             session.add(_event(row, "requested"))
             return row.entry_id
 
-    def bind(self, entry_id: int, claim_id: str, backend: str, devices: Sequence[Mapping[str, Any]]) -> None:
-        """Note that the agent granted the claim."""
+    def bind(
+        self, entry_id: int, claim_id: str, backend: str, devices: Sequence[Mapping[str, Any]], node: str = ""
+    ) -> None:
+        """Note that the agent granted the claim, on `node` where that is not empty."""
         with self._session() as session:
             row = _row(session, entry_id)
+            row.node = node or row.node
             row.claim_id, row.backend, row.devices = claim_id, backend, [dict(device) for device in devices]
             row.state, row.bound_at = "bound", _now()
             session.add(_event(row, "bound", claim_id))

@@ -12,7 +12,7 @@ from pathlib import Path
 from jupyterhub.handlers import BaseHandler
 from jupyterhub.spawner import SimpleLocalProcessSpawner
 
-from jupyter_vgpu.hub import setup
+from jupyter_vgpu.hub import NodeInjector, setup
 
 c = get_config()  # noqa: F821
 
@@ -75,6 +75,11 @@ def after(spawner):
         hooks.write(f"post_stop {spawner.user.name}\n")
 
 
+def place(spawner, node):
+    """Start it here all the same, where all nodes of a test are, and say where it should be."""
+    spawner.environment = {**spawner.environment, "PLACED_ON": node}
+
+
 class Failures(BaseHandler):
     """Shows the counter that ends the hub at `consecutive_failure_limit`."""
 
@@ -122,7 +127,8 @@ if "HUB_TEST_SERVICE" in os.environ:
 
 setup(
     c,
-    agent=os.environ["HUB_TEST_AGENT"],
+    agent=os.environ["HUB_TEST_AGENT"] or None,
+    injector=NodeInjector(place, lambda spawner: os.getuid()) if "HUB_TEST_PLACES" in os.environ else None,
     service="HUB_TEST_SERVICE" in os.environ,
     profiles=json.loads(os.environ.get("HUB_TEST_PROFILES", "null"))
     or {

@@ -32,7 +32,8 @@ def _load(path: Path) -> ModuleType:
     return module
 
 
-harness = _load(HERE.parent / "hub" / "conftest.py")
+service = _load(HERE.parent / "service" / "conftest.py")
+harness = service.harness
 certificates = _load(HERE / "certificates.py")
 
 
@@ -106,6 +107,12 @@ def tls_agent(authority: Any) -> Iterator[PortAgent]:
 def agents_with() -> Any:
     """Return what gives an agent with such options."""
     return a_port_agent
+
+
+@pytest.fixture(scope="session", name="service")
+def _service() -> ModuleType:
+    """The hubs of tests/service."""
+    return service
 
 
 @pytest.fixture(scope="session", name="harness")

@@ -189,6 +189,9 @@ def test_a_node_that_hangs_holds_nobody_up_for_ever_and_is_left_out(near: Any, f
     devices = nodes.devices()
     granted = nodes.create_claim(a_request("whole"))
 
+    with pytest.raises(NoCapacityError, match="on far, which did not answer"):
+        nodes.create_claim(a_request(), devices)
+
     assert [device["node"] for device in devices] == ["near"]
     assert granted.node == "near"
 
