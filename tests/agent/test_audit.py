@@ -233,12 +233,22 @@ def test_by_policy_the_process_that_has_most_beyond_what_it_was_granted_is_ended
 ) -> None:
     with agent_with("--on-excess", "kill") as agent:
         granted = agent.claim(share="1/4", memory="10GiB")
-        honest, liar = device_user(granted), device_user(granted)
+        honest = device_user(granted)
         assert honest.asked(f"hold {4 * GIB}") == "held"
-        # It makes its page say little again and again, and so gets what the other has already.
-        assert liar.asked(f"hold {5 * GIB}") == "held"
-        assert liar.asked("spoil 0") == "spoilt"
-        liar.asked(f"hold {4 * GIB}")
+
+        def takes_too_much() -> Any:
+            """Return a process whose page said little and that got what others have; `None` if the agent was quicker."""
+            liar = device_user(granted)
+            if liar.asked(f"hold {5 * GIB}") == "held":
+                assert liar.asked("spoil 0") == "spoilt"
+                if liar.asked(f"hold {4 * GIB}") == "held":
+                    return liar
+            liar.close()
+            return None
+
+        deadline = time.monotonic() + 120
+        while (liar := takes_too_much()) is None:
+            assert time.monotonic() < deadline, agent.hub.usage(granted.claim["claim"])
 
         said = said_of(agent, granted, "kill")
 
@@ -247,8 +257,12 @@ def test_by_policy_the_process_that_has_most_beyond_what_it_was_granted_is_ended
         assert honest.asked(f"hold {GIB}") == "held"
 
 
-def test_drift_is_shown(agent: Any, device_user: Start, attach: Start) -> None:
-    """A page that says more than the device has given: charged all the same, and shown as less than charged."""
+def test_drift_is_shown(own_agent: Any, attach: Start) -> None:
+    """A page that says more than the device has given: charged all the same, and shown as less than charged.
+
+    An agent of its own: this process attaches, and what it starts in another test would be its tenant's.
+    """
+    agent = own_agent
     granted = agent.claim(share="1/4", memory="10GiB")
     attach(agent, granted).write_use(held=3 * GIB)
 
