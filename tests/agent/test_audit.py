@@ -237,7 +237,7 @@ def test_by_policy_the_process_that_has_most_beyond_what_it_was_granted_is_ended
         assert honest.asked(f"hold {4 * GIB}") == "held"
 
         def takes_too_much() -> Any:
-            """Return a process whose page said little and that got what others have; `None` if the agent was quicker."""
+            """Return a process whose page said little and that got what others have; `None`: the agent was quicker."""
             liar = device_user(granted)
             if liar.asked(f"hold {5 * GIB}") == "held":
                 assert liar.asked("spoil 0") == "spoilt"
