@@ -34,6 +34,17 @@ ARGUMENTS = [
 
 # The prompt of a cell that has run, and neither waits nor runs.
 HAS_RUN = re.compile(r"\[\d+\]:")
+# Marks a cell once its prompt says that it waits or runs: the number of its last run stands there until then.
+MARK_BEGUN = """cell => {
+  const prompt = cell.querySelector('.jp-InputPrompt');
+  cell.dataset.begun = 'no';
+  new MutationObserver((_, observer) => {
+    if (prompt.textContent.includes('*')) {
+      cell.dataset.begun = 'yes';
+      observer.disconnect();
+    }
+  }).observe(prompt, { childList: true, characterData: true, subtree: true });
+}"""
 
 # What is waited for comes when it comes: this machine may be busy with others.
 expect.set_options(timeout=120_000)
@@ -296,6 +307,7 @@ class Lab:
         """Start a code cell, counted from 0, and return it."""
         cell = self.page.locator(".jp-CodeCell").nth(number)
         cell.locator(".jp-InputArea-editor").click()
+        cell.evaluate(MARK_BEGUN)
         self.page.keyboard.press("Control+Enter")
         return cell
 
@@ -305,6 +317,7 @@ class Lab:
 
     def wait_for(self, cell: Locator) -> str:
         """Wait for a cell that was started, and return its output."""
+        expect(cell).to_have_attribute("data-begun", "yes")
         expect(cell.locator(".jp-InputPrompt")).to_have_text(HAS_RUN)
         return cell.locator(".jp-OutputArea").inner_text()
 
