@@ -7,6 +7,7 @@ their face towards Python. What comes from a usage page was written by a tenant.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -193,10 +194,6 @@ class TenantPages:
         if self._library.jvgpu_tenant_set_contenders(self._open(), index, contenders):
             raise IndexError(index)
 
-    def heartbeat(self) -> None:
-        """Say that the agent lives, now."""
-        self._library.jvgpu_tenant_heartbeat(self._open())
-
     def release(self) -> None:
         """Mark the claim released: every later allocation of its processes is refused."""
         self._library.jvgpu_tenant_release(self._open())
@@ -238,3 +235,32 @@ class TenantPages:
         """Unmap and close. The pages live on in the processes that have them, without a heartbeat."""
         self._library.jvgpu_tenant_destroy(self._tenant)
         self._tenant = self._ffi.NULL
+
+
+class Pulse:
+    """The agent's sign of life in all claims' pages, and the question whether anybody has said anything new in them.
+
+    One native call for all: what Python knows of each claim is not touched where nothing has changed.
+    """
+
+    def __init__(self) -> None:
+        """Start with no pages.
+
+        Raises:
+            NativeLibraryError: The library is missing.
+        """
+        self._ffi, self._library = native_parts()
+        self.keep(())
+
+    def keep(self, pages: Sequence[TenantPages]) -> None:
+        """Go on with these pages and no others. Before any of those it had so far is closed."""
+        self._tenants = self._ffi.new("jvgpu_tenant_t *[]", [each.native() for each in pages])
+        self._signatures = self._ffi.new("uint64_t[]", len(pages))
+        self._count = len(pages)
+
+    def beat(self) -> bool:
+        """Say that the agent lives, now; return whether any page says something else than at the last beat.
+
+        At the first beat after `keep` all do.
+        """
+        return bool(self._library.jvgpu_tenants_beat(self._tenants, self._count, self._signatures))

@@ -73,6 +73,22 @@ class History:
         while len(self._samples) > 2 and self._samples[1][0] <= now - WINDOW_SECONDS:
             self._samples.popleft()
 
+    def hold(self, now: float) -> None:
+        """Note that nothing has changed from the last totals until `now`, so that rates are of the window and no more.
+
+        Nothing where there are no totals, or later ones.
+        """
+        last_at, totals = self._samples[-1] if self._samples else (now, ())
+        for at in (now - WINDOW_SECONDS, now):
+            if at > last_at:
+                self.add(at, totals)
+
+    @property
+    def is_level(self) -> bool:
+        """Whether nothing has grown for the whole window: every rate is 0, and stays 0 while nothing is added."""
+        (then, first), (now, _) = (self._samples[0], self._samples[-1]) if self._samples else ((0.0, ()), (0.0, ()))
+        return now - then >= WINDOW_SECONDS and all(totals == first for _, totals in self._samples)
+
     def rates(self, index: int) -> Rates:
         """Return how fast the totals of the device at `index` grew over the last second or so.
 

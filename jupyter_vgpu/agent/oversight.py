@@ -16,19 +16,21 @@ from jupyter_vgpu.agent.auditor import Auditor, Question, Sight, Unknown
 from jupyter_vgpu.agent.contradiction import PageWatch
 from jupyter_vgpu.agent.ending import end_attached, end_process
 from jupyter_vgpu.agent.events import Event, EventLog, Kind
-from jupyter_vgpu.agent.metering import Metered, MeterWatch
+from jupyter_vgpu.agent.metering import LEAST_ACTIVE, Metered, MeterWatch
 from jupyter_vgpu.agent.origin import Claimant
 from jupyter_vgpu.agent.overhead import Held
 from jupyter_vgpu.agent.peers import started_ticks
 from jupyter_vgpu.agent.reconciliation import Reconciliation
 from jupyter_vgpu.agent.tenant import Tenant
-from jupyter_vgpu.nvml import DeviceLook, Nvml
+from jupyter_vgpu.nvml import DeviceLook, Nvml, ProcessRow
 
 OnBypass = Literal["report", "kill"]
 OnExcess = Literal["report", "kill"]
 
-# Devices that nobody has claimed are looked at less often.
+# Devices that nobody has claimed are looked at less often; others, too, while nothing happens there.
 _BEATS_BETWEEN_STRANGERS = 4
+# So many looks in a row at which all was as before settle every figure here: the slowest takes eight.
+_CALM_LOOKS = 12
 _CURRENT_SECONDS = 3.0
 
 
@@ -79,6 +81,8 @@ class Oversight:
         self._auditor: Auditor | None = None
         self._is_asked = False
         self._beats = 0
+        self._calm_looks = 0
+        self._last_processes: dict[str, list[ProcessRow]] = {}
         self.looks = 0
         self._seen_at: dict[str, float] = {}
         self._pages: dict[tuple[str, int, int, int], PageWatch] = {}
@@ -100,10 +104,19 @@ class Oversight:
             self._auditor = None
             self._nvml.close()
 
-    def beat(self) -> None:
-        """Have the devices looked at, unless the last look is not back yet."""
+    def beat(self, is_awake: bool) -> None:
+        """Have the devices looked at, unless the last look is not back yet.
+
+        Args:
+            is_awake: Whether any tenant did anything lately. Where none did for some seconds, and NVML says the same
+                at each look, one look in four beats is enough.
+        """
         self._beats += 1
+        if is_awake:
+            self._calm_looks = 0
         if self._is_asked or self._auditor is None:
+            return
+        if self._is_calm and self._beats % _BEATS_BETWEEN_STRANGERS != 0:
             return
         tenants = self._tenants()
         uuids = {grant.uuid for tenant in tenants for grant in tenant.claim.grants} & set(self._uuids)
@@ -115,6 +128,10 @@ class Oversight:
         attached = frozenset(pid for tenant in tenants for pid in tenant.processes)
         devices = {uuid: self._meters[uuid].is_suspicious for uuid in uuids}
         self._auditor.ask(Question(devices, attached, self._claimants()))
+
+    @property
+    def _is_calm(self) -> bool:
+        return self._calm_looks >= _CALM_LOOKS
 
     def is_current(self, tenant: Tenant) -> bool:
         """Return whether all of a tenant's devices were looked at within the last seconds."""
@@ -143,6 +160,9 @@ class Oversight:
         self.looks += 1
         self.trouble = sight.trouble
         self._seen_at.update(dict.fromkeys(sight.looks, sight.at))
+        self._calm_looks = self._calm_looks + 1 if self._is_as_before(sight) else 0
+        if self._is_calm:
+            return
         tenants = self._tenants()
         attached = {pid for tenant in tenants for pid in tenant.processes}
         unknown = [each for each in sight.unknown if each.facts.pid not in attached]
@@ -158,6 +178,18 @@ class Oversight:
         for each in unknown:
             self._note_unknown(each, by_claim.get(each.origin.claim_id or ""))
         self._noted = {key: at for key, at in self._noted.items() if sight.at - at < 60}
+
+    def _is_as_before(self, sight: Sight) -> bool:
+        """Return whether a look shows only known processes with what they had, on devices that do nothing."""
+        processes = {uuid: look.processes for uuid, look in sight.looks.items()}
+        is_as_before = (
+            all(self._last_processes.get(uuid) == rows for uuid, rows in processes.items())
+            and all(look.use is None or look.use.active < LEAST_ACTIVE for look in sight.looks.values())
+            and not sight.unknown
+            and not sight.trouble
+        )
+        self._last_processes.update(processes)
+        return is_as_before
 
     def _weigh(self, tenant: Tenant, index: int, look: DeviceLook, unknown: Sequence[Unknown]) -> None:
         uuid, claim_id = tenant.claim.grants[index].uuid, tenant.claim.claim_id

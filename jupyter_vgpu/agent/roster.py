@@ -11,6 +11,7 @@ from jupyter_vgpu.agent.contenders import Contenders, Place
 from jupyter_vgpu.agent.subslices import leave_the_rest
 from jupyter_vgpu.agent.tenant import Tenant
 from jupyter_vgpu.model import Claim, Device, Grant
+from jupyter_vgpu.pages import Pulse
 from jupyter_vgpu.steering import Steering
 
 
@@ -31,6 +32,9 @@ class Roster:
         self.bound: dict[str, Tenant] = {}  # the bound claims' tenants by claim, oldest first
         self._lingering: dict[str, Tenant] = {}
         self._contenders = Contenders()
+        self._pulse = Pulse()
+        self._followed_at = 0.0
+        self._is_awake = True
 
     @property
     def all(self) -> list[Tenant]:
@@ -50,6 +54,11 @@ class Roster:
             NativeLibraryError: No pages can be made.
         """
         self.bound[claim.claim_id] = Tenant(claim, self._devices, self._steering)
+        self._take_pulse()
+
+    def _take_pulse(self) -> None:
+        self._pulse.keep([tenant.pages for tenant in self.bound.values()])
+        self._is_awake = True
 
     def release(self, claim_id: str) -> None:
         """Let a claim's processes have no more memory; nothing when it is not bound.
@@ -59,6 +68,7 @@ class Roster:
         tenant = self.bound.pop(claim_id, None)
         if tenant is None:
             return
+        self._take_pulse()
         tenant.pages.release()
         if tenant.processes:
             self._lingering[claim_id] = tenant
@@ -78,12 +88,14 @@ class Roster:
 
     def close(self, is_for_good: bool) -> None:
         """Close all pages; `is_for_good` = nobody takes the claims up again, and their processes get no more memory."""
-        for tenant in self.all:
+        everybody = self.all
+        self.bound.clear()
+        self._lingering.clear()
+        self._take_pulse()
+        for tenant in everybody:
             if is_for_good:
                 tenant.pages.release()
             tenant.close()
-        self.bound.clear()
-        self._lingering.clear()
 
     # Parts of slices
 
@@ -104,16 +116,30 @@ class Roster:
     # What they do
 
     def heartbeat(self) -> None:
-        """Say to every bound claim's processes that the agent lives."""
-        for tenant in self.bound.values():
-            tenant.pages.heartbeat()
+        """Say to every bound claim's processes that the agent lives, and note whether any said something new."""
+        if self._pulse.beat():
+            self._is_awake = True
 
-    def follow(self, now: float) -> None:
-        """Take in what all processes did until `now` (monotonic seconds), and tell tenants how many contend."""
+    def follow(self, now: float) -> bool:
+        """Take in what all processes did up to the last `heartbeat`, and tell every tenant how many it shares with.
+
+        Args:
+            now: Monotonic seconds.
+
+        Returns:
+            Whether anybody did anything lately, came or went; where not, all is as it was.
+        """
+        before, self._followed_at = self._followed_at, now
+        if not self._is_awake and not self._lingering:
+            return False
+        everybody = self.all
+        self._is_awake = sum(tenant.sample(now, before) for tenant in everybody) > 0
+        if not self._is_awake:
+            return False
         launches: dict[Place, int] = {}
-        for tenant in self.all:
-            tenant.sample(now)
+        for tenant in everybody:
             launches.update(tenant.launches_of_processes())
         counts = self._contenders.count(launches, now)
         for tenant in self.bound.values():
             tenant.set_contenders(counts)
+        return True

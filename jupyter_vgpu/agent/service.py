@@ -170,9 +170,9 @@ class Agent:
         while True:
             self._roster.heartbeat()
             try:
-                self._roster.follow(time.monotonic())
+                is_awake = self._roster.follow(time.monotonic())
                 if self.oversight is not None:
-                    self.oversight.beat()
+                    self.oversight.beat(is_awake)
             except Exception:
                 log.exception("following what tenants do failed")
             await asyncio.sleep(HEARTBEAT_SECONDS)

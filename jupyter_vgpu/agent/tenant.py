@@ -68,6 +68,9 @@ class Tenant:
         self._published_overheads = [0] * len(claim.grants)
         self._strays: list[frozenset[int]] = [frozenset()] * len(claim.grants)
         self._sampled: dict[int, list[Reading]] = {}
+        self._sampled_signature: int | None = None
+        self._is_at_rest = False
+        self._launches: dict[tuple[str, object], int] = {}
         self._signature = 0
         self._readings: dict[tuple[Slot, int], Reading] = {}
         self.pages = TenantPages(len(claim.grants))
@@ -228,11 +231,7 @@ class Tenant:
 
     def launches_of_processes(self) -> dict[tuple[str, object], int]:
         """Return the launches at the last `sample` by device and process, for counting who contends."""
-        return {
-            (grant.uuid, (self.claim.claim_id, self.processes[pid].slot)): readings[index].launches
-            for index, grant in enumerate(self.claim.grants)
-            for pid, readings in self._sampled.items()
-        }
+        return self._launches
 
     def set_contenders(self, counts: Mapping[str, int]) -> None:
         """Write to the tenant how many processes, of any tenant, launched lately, by UUID; only what has changed."""
@@ -241,15 +240,38 @@ class Tenant:
                 self._contenders[index] = count
                 self.pages.set_contenders(index, count)
 
-    def sample(self, now: float) -> None:
+    def sample(self, now: float, looked_at: float = 0.0) -> bool:
         """Note what the processes use now: for rates, for who contends, and for the next look at overhead.
 
         Args:
             now: Monotonic seconds.
+            looked_at: When it was last known to do nothing, if it is at rest.
+
+        Returns:
+            Whether there was anything to note: not where nothing has changed for so long that all rates are 0, and
+            nobody has launched lately. Such a tenant is *at rest*, and costs no more than the question.
         """
+        signature = self.pages.signature()
+        if signature == self._sampled_signature and (self._is_at_rest or self._history.is_level):
+            self._is_at_rest = True
+            return False
+        if self._is_at_rest:
+            # What it does now, it has done since then, and not since it was noted last.
+            self._history.hold(looked_at)
+        self._is_at_rest = False
+        self._sampled_signature = signature
+        self._note(now)
+        return True
+
+    def _note(self, now: float) -> None:
         devices = range(len(self.claim.grants))
         self._sampled = {
             pid: [self.reading(process, index) for index in devices] for pid, process in self.processes.items()
+        }
+        self._launches = {
+            (grant.uuid, (self.claim.claim_id, self.processes[pid].slot)): readings[index].launches
+            for index, grant in enumerate(self.claim.grants)
+            for pid, readings in self._sampled.items()
         }
         self._history.add(
             now,

@@ -293,6 +293,18 @@ uint64_t jvgpu_tenant_signature(const jvgpu_tenant_t *tenant)
   return signature;
 }
 
+uint32_t jvgpu_tenants_beat(jvgpu_tenant_t *const *tenants, uint32_t count, uint64_t *signatures)
+{
+  uint32_t changed = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    jvgpu_tenant_heartbeat(tenants[i]);
+    const uint64_t signature = jvgpu_tenant_signature(tenants[i]);
+    changed += signature != signatures[i];
+    signatures[i] = signature;
+  }
+  return changed;
+}
+
 void jvgpu_agent_fill_reply(void *reply, uint32_t status, uint32_t slot, uint32_t generation, const char *message)
 {
   jvgpu_attach_reply_t out;

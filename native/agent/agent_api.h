@@ -49,6 +49,9 @@ int jvgpu_tenant_slot_take(jvgpu_tenant_t *tenant, uint32_t pid, uint32_t *gener
 int jvgpu_tenant_slot_clear(jvgpu_tenant_t *tenant, uint32_t slot);
 // Returns a figure that changes whenever anything in the slots in use does: whether it is worth reading them again.
 uint64_t jvgpu_tenant_signature(const jvgpu_tenant_t *tenant);
+// Note a sign of life in `count` claims at once, and put the signature of each into `signatures`.
+// Returns how many differ from what stood there.
+uint32_t jvgpu_tenants_beat(jvgpu_tenant_t *const *tenants, uint32_t count, uint64_t *signatures);
 // Read one slot on one device, as untrusted input. Returns 0, or -1 for a bad index.
 int jvgpu_tenant_slot_read(const jvgpu_tenant_t *tenant, uint32_t slot, uint32_t index, jvgpu_reading_t *reading);
 

@@ -151,4 +151,4 @@ def test_closed_pages_are_refused_not_read() -> None:
     pages.close()
 
     with pytest.raises(ValueError, match="closed"):
-        pages.heartbeat()
+        pages.signature()

@@ -1,0 +1,175 @@
+"""What a node agent costs: its CPU seconds per second, thread by thread, with no, idle and busy tenants.
+
+    python benchmarks/agent_load.py --seconds 10 [--out FILE]
+
+On a simulated board. *Idle* tenants have a context and launch nothing; *busy* ones launch 20 µs kernels back to back.
+What is printed is the agent's, in hundredths of one core; tenants are not part of it. A machine that is busy with
+something else makes each second of work longer (caches, shared cores), so the load beside is printed as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from datetime import date
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+from bench.agent import START_SECONDS, NodeAgent  # noqa: E402
+from bench.machine import Card  # noqa: E402
+from bench.processes import WorkerError, die_with_parent  # noqa: E402
+from governor.stage import OURS, Stage, native_environment  # noqa: E402
+from governor.work import BURN, IDLE, equal  # noqa: E402
+
+from jupyter_vgpu.errors import VGPUError  # noqa: E402
+from jupyter_vgpu.sim import create_boards  # noqa: E402
+
+BOARD = "h200"
+SETTLE_SECONDS = 3.0  # after the last process has attached: what it costs to come is not what it costs to be there
+# Issue 6: with eight busy tenants, and with fifty idle ones.
+TARGETS = {"8 busy": 3.0, "50 idle": 0.5}
+
+# The agent, and beside it a thread that says which of its threads is which when it is asked.
+AGENT = """
+import json, sys, threading
+def tell():
+    for _ in sys.stdin:
+        print(json.dumps({thread.native_id: thread.name for thread in threading.enumerate()}), flush=True)
+threading.Thread(target=tell, name="benchmark", daemon=True).start()
+from jupyter_vgpu.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+class WatchedAgent(NodeAgent):
+    """An agent that says what its threads are called."""
+
+    def start(self) -> None:
+        """Start it and wait until it answers.
+
+        Raises:
+            WorkerError: It does not start.
+        """
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", AGENT, "agent", "--runtime-dir", str(self.runtime_dir)],
+                env=self._environment,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=die_with_parent,
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                self.hub.health()
+                return
+            except VGPUError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise WorkerError(f"the agent does not start: {self.log.read_text(errors='replace')}") from None
+                time.sleep(0.02)
+
+    def names(self) -> dict[int, str]:
+        """Return its threads' names by id."""
+        assert self.process is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+        told: dict[str, str] = json.loads(self.process.stdout.readline())
+        return {int(thread): name for thread, name in told.items()}
+
+    def thread_seconds(self) -> dict[int, float]:
+        """Return the processor time of each of its threads so far, in seconds.
+
+        Source: Linux, Documentation/scheduler/sched-stats.rst, /proc/pid/schedstat, first field, ns.
+        """
+        assert self.process is not None
+        seconds = {}
+        for thread in Path(f"/proc/{self.process.pid}/task").iterdir():
+            seconds[int(thread.name)] = int((thread / "schedstat").read_text().split()[0]) / 1e9
+        return seconds
+
+
+def measured(agent: WatchedAgent, seconds: float) -> dict[str, float]:
+    """Return what each of the agent's threads takes of a core, in hundredths, over so many seconds."""
+    names = agent.names()
+    before, begun = agent.thread_seconds(), time.monotonic()
+    time.sleep(seconds)
+    after, took = agent.thread_seconds(), time.monotonic() - begun
+    percents: dict[str, float] = {}
+    for thread, total in after.items():
+        name = names.get(thread, "others")
+        percents[name] = percents.get(name, 0.0) + 100 * (total - before.get(thread, 0.0)) / took
+    return percents
+
+
+def row(stage: Stage, agent: WatchedAgent, count: int, is_busy: bool, seconds: float) -> dict[str, float]:
+    """Return the same with so many tenants there."""
+    tenants = equal(BURN if is_busy else IDLE, count) if count else ()
+    with stage.crew(OURS, tenants) as crew:
+        crew.wait_ready()
+        told_seconds = SETTLE_SECONDS + seconds + 2.0
+        if is_busy:
+            crew.begin(told_seconds)
+        time.sleep(SETTLE_SECONDS)
+        percents = measured(agent, seconds)
+        if is_busy:
+            crew.end_run(told_seconds)
+    return percents
+
+
+def line(name: str, percents: Mapping[str, float]) -> str:
+    """Return one row of the table."""
+    target = f"(at most {TARGETS[name]:g})" if name in TARGETS else ""
+    threads = ", ".join(f"{thread} {part:.2f}" for thread, part in sorted(percents.items(), key=lambda each: -each[1]))
+    return f"{name:8} {sum(percents.values()):6.2f} % of a core {target:14} {threads}"
+
+
+def main(arguments: list[str]) -> int:
+    """Measure each row once; 0 whether or not the targets are met."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=10.0, help="how long each row is measured (10)")
+    parser.add_argument("--idle", type=int, nargs="*", default=[0, 10, 50], help="rows of idle tenants (0 10 50)")
+    parser.add_argument("--busy", type=int, nargs="*", default=[8], help="rows of busy tenants (8)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="where to write the table as JSON")
+    options = parser.parse_args(arguments)
+    rows = {}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="jvgpu-load-")))
+        environment = native_environment(create_boards(folder / "boards", BOARD))
+        agent = WatchedAgent(folder, environment)
+        stack.callback(agent.stop)
+        agent.start()
+        stage = Stage(Card(f"simulated {BOARD}", "simulated", 1), folder, agent, environment, True)
+        for count, is_busy in [*((idle, False) for idle in options.idle), *((busy, True) for busy in options.busy)]:
+            name = f"{count} {'busy' if is_busy else 'idle'}"
+            rows[name] = row(stage, agent, count, is_busy, options.seconds)
+            print(line(name, rows[name]), flush=True)
+    told = {
+        "date": date.today().isoformat(),
+        "machine": f"{os.cpu_count()} cores, {platform.processor() or platform.machine()}",
+        "load": os.getloadavg()[0],
+        "unit": "% of a core",
+        "targets": TARGETS,
+        "rows": {name: {"total": sum(percents.values()), "threads": percents} for name, percents in rows.items()},
+    }
+    print(f"load of the machine: {told['load']:.1f} on {os.cpu_count()} cores")
+    if options.out is not None:
+        options.out.write_text(json.dumps(told, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
