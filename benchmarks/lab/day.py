@@ -41,7 +41,14 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 OPENS, CLOSES = 8 * 60, 18 * 60  # the lab's hours, in minutes of the simulated day
 _MOST_STARTS = 5
-TIMES = re.compile(r"(student-\d+) starts: ([\d.]+) ms added by us, ([\d.]+) s waited")
+TIMES = re.compile(
+    r"student-\d+ starts: ([\d.]+) ms added by us, ([\d.]+) ms late as the hub was busy, ([\d.]+) s waited"
+)
+DEFINITION = (
+    "added: all time between a start's coming to us and its slice's being handed over (our steps, the answers of agent "
+    "and ledger, our threads' own queues), less the wait for a slice to come free, and less the time for which a step "
+    "of ours was ready to go on and the hub's event loop was at work for others (late)"
+)
 
 
 def _parts() -> Any:
@@ -150,8 +157,7 @@ def summary(day: Day, is_over: bool) -> dict[str, Any]:
     """Return what was found, as it is kept."""
     log = day.hub.log.read_text(errors="replace")
     times = TIMES.findall(log)
-    added = sorted(float(ms) for _, ms, _ in times)
-    waited = sorted(float(seconds) for _, _, seconds in times)
+    added, late, waited = (sorted(float(time[part]) for time in times) for part in range(3))
     records = [json.loads(line) for line in (day.hub.folder / "records").read_text().splitlines()]
     sizes = {round(device["total_bytes"] * part) for device in day.agent.client.devices() for part in (0.25, 0.5, 1)}
     return {
@@ -161,6 +167,7 @@ def summary(day: Day, is_over: bool) -> dict[str, Any]:
         "rules_broken": day.rules_broken,
         "broken": dict(day.watch.broken),
         "added_ms": _spread(added),
+        "late_ms": _spread(late),
         "waited_seconds": _spread(waited),
         "starts_measured": len(added),
         "finished": is_over,
@@ -181,6 +188,8 @@ def summary(day: Day, is_over: bool) -> dict[str, Any]:
         "seconds": round(time.monotonic() - day.began, 1),
         "users": day.wanted.users,
         "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "load": round(os.getloadavg()[1], 1),
+        "cpus": os.cpu_count(),
         "machine": f"{os.cpu_count()} CPUs, load {os.getloadavg()[1]:.1f} over five minutes, Python "
         f"{platform.python_version()}",
     }
@@ -205,7 +214,9 @@ def lines(found: dict[str, Any]) -> list[str]:
         f"refused by rule: {refusals}",
         f"GPU clients {found['gpu_clients']}: failed {found['gpu_clients_that_failed']}, saw another size "
         f"{found['gpu_clients_that_saw_another_size']}, got more than their slice {found['gpu_clients_that_got_more']}",
-        f"added to a start, ms: {added} of {found['starts_measured']} starts",
+        DEFINITION,
+        f"added to a start, ms: {added}; late, ms: {found['late_ms']}; {found['starts_measured']} starts, with a load "
+        f"of {found['load']} on {found['cpus']} CPUs",
         f"spawns {found['spawns']}, over-committed {found['over_committed']}, leaked {found['leaked']}, "
         f"rules broken {found['rules_broken']}, added p95 {added.get('p95', float('nan')):.0f} ms",
     ]

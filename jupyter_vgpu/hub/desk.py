@@ -1,8 +1,4 @@
-"""Where servers get their claims and give them back: agent, ledger and hub kept in step.
-
-Agent and ledger block, so both are asked from threads: the agent from any, the
-ledger from one, which keeps its writes in order.
-"""
+"""Where servers get their claims and give them back: agent, ledger and hub kept in step."""
 
 from __future__ import annotations
 
@@ -10,10 +6,7 @@ import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from traitlets.config import LoggingConfigurable
@@ -21,16 +14,16 @@ from traitlets.config import LoggingConfigurable
 from jupyter_vgpu.client import ClaimInfo, DeviceInfo, GrantedClaim, HubClient, Nodes, OneNode
 from jupyter_vgpu.config import Isolated
 from jupyter_vgpu.errors import VGPUError
-from jupyter_vgpu.hub.holdings import asked_for, holding_of, wish_of
+from jupyter_vgpu.hub.admission import Admission
+from jupyter_vgpu.hub.bell import Bell
+from jupyter_vgpu.hub.bookkeeping import Bookkeeping
+from jupyter_vgpu.hub.errands import Errands
 from jupyter_vgpu.hub.reconciliation import ServerKey, correction, tenant_name
-from jupyter_vgpu.ledger import Entry, Ledger, LedgerError
+from jupyter_vgpu.ledger import Entry, Ledger, Place
 from jupyter_vgpu.model import ClaimRequest, Profile
-from jupyter_vgpu.quota import Holding, Quota, Quotas, Use, check, use_of
+from jupyter_vgpu.quota import Quotas, Use
 
 _Result = TypeVar("_Result")
-
-_AGENT_THREADS = 32
-_LEDGER_SECONDS = 20.0  # a database that hangs must not hang the hub
 
 
 @dataclass(frozen=True)
@@ -68,15 +61,13 @@ class ClaimDesk(LoggingConfigurable):
         self.silence = self._client.silence  # which nodes do not answer, as the end of a sentence
         self._ledger = ledger
         self._node = node
-        self._quotas = quotas or Quotas()
         self._rules = rules or PlacementRules()
-        self._is_limited = self._quotas != Quotas()
-        self._ledger_thread = ThreadPoolExecutor(1, "jupyter-vgpu-ledger")
-        # Threads of our own: in the loop's few, starts would wait for one another while an agent hangs.
-        self._agent_threads = ThreadPoolExecutor(_AGENT_THREADS, "jupyter-vgpu-agent")
-        self.freed = asyncio.Event()  # something was given back; cleared by who waits for that
+        self._admission = Admission(ledger, node, quotas)
+        self._errands = Errands()
+        self.book = Bookkeeping(self._errands, ledger, self.log)
+        self.freed = Bell()  # something was given back
         self.ends: deque[float] = deque(maxlen=200)  # when claims were given back, Unix seconds
-        self._being_taken: dict[ServerKey, asyncio.Task[GrantedClaim]] = {}
+        self._being_taken: dict[ServerKey, asyncio.Future[GrantedClaim]] = {}
         self._being_released: Counter[str] = Counter()
 
     async def take(
@@ -87,6 +78,8 @@ class ClaimDesk(LoggingConfigurable):
         groups: Sequence[str] = (),
         over_quota: bool = False,
         devices: Sequence[DeviceInfo] | None = None,
+        place: Place | None = None,
+        in_turn: bool = False,
     ) -> GrantedClaim:
         """Return a new claim for a server; what the server held before is given back first.
 
@@ -100,6 +93,8 @@ class ClaimDesk(LoggingConfigurable):
             over_quota: Whether an administrator said that quotas do not count this time.
             devices: The node's devices, from a caller who has given back what the server held before; `None` = that
                 is not done yet.
+            place: Where the server waits; it leaves the queue as it gets the claim.
+            in_turn: Whether the agent is asked only when all who were asked for in turn before have been answered.
 
         Raises:
             QuotaError: It is more than the user, or a group, may have.
@@ -109,13 +104,14 @@ class ClaimDesk(LoggingConfigurable):
         """
         if devices is None:
             devices = await self.clear(key)
-        work = self._ask_agent(self._take, key, uid, profile, groups, over_quota, devices)
-        task = self._being_taken[key] = asyncio.ensure_future(work)
+        send = self._errands.in_turn if in_turn else self._errands.to_agent
+        errand = send(self._take, key, uid, profile, groups, over_quota, devices, place)
+        self._being_taken[key] = errand.future
         try:
-            return await asyncio.shield(task)
+            return await errand.result()
         finally:
-            if task.done():
-                self._being_taken.pop(key, None)
+            if errand.future.done() and self._being_taken.get(key) is errand.future:
+                del self._being_taken[key]
 
     async def clear(self, key: ServerKey) -> list[DeviceInfo]:
         """Give back what a server still holds, before a new start, and return the node's devices.
@@ -123,26 +119,54 @@ class ClaimDesk(LoggingConfigurable):
         Raises:
             VGPUError: The agent or the ledger does not answer.
         """
+        devices, _ = await self.clear_and(key, lambda devices: None)
+        return devices
+
+    async def clear_and(
+        self, key: ServerKey, go_on: Callable[[list[DeviceInfo]], _Result]
+    ) -> tuple[list[DeviceInfo], _Result]:
+        """Give back what a server still holds, before a new start, and do what is next without a pause.
+
+        Args:
+            key: The server.
+            go_on: What is next, given the node's devices; runs in a thread that may wait.
+
+        Returns:
+            The node's devices, and what came of what is next.
+
+        Raises:
+            VGPUError: The agent or the ledger does not answer, or what `go_on` raises.
+        """
         await self._wait_until_taken(key)
-        held, is_unsure, devices = await self._ask_agent(self._look, key)
-        for claim_id in held:
+
+        def look() -> tuple[list[str], tuple[list[DeviceInfo], _Result] | None]:
+            held, is_clear, devices = self._look(key)
+            return held, (devices, go_on(devices)) if is_clear else None
+
+        held, found = await self._errands.ask_agent(look)
+        if found is not None:
+            return found
+        for claim_id in held or [""]:
             await self.give_back(key, claim_id, "superseded by a new start")
-        if is_unsure and not held:
-            await self.give_back(key, "", "superseded by a new start")
-        return await self.devices() if held else devices
+
+        def look_again() -> tuple[list[DeviceInfo], _Result]:
+            devices = self._client.devices()
+            return devices, go_on(devices)
+
+        return await self._errands.ask_agent(look_again)
 
     def _look(self, key: ServerKey) -> tuple[list[str], bool, list[DeviceInfo]]:
-        """Return what a server holds, whether the ledger has an open entry, and the devices; runs in a thread.
+        """Return what a server holds, whether that is nothing for sure, and the devices; runs in a thread.
 
         An entry without a claim is of a hub that ended before the agent had answered, so the agent is asked too.
         """
-        entries = self._from_ledger(self._ledger.open_entries, *key)
+        entries = self._errands.from_ledger(self._ledger.open_entries, *key)
         held = [entry.claim_id for entry in entries if entry.claim_id]
         if len(held) < len(entries):
             ours = (self._ledger.hub_name, tenant_name(*key))
             claims, _ = self._client.claims()
             held = sorted({*held, *(c["claim"] for c in claims if (c["hub"], c["tenant"]) == ours)})
-        return held, bool(entries), self._client.devices()
+        return held, not entries, [] if entries else self._client.devices()
 
     def _take(
         self,
@@ -152,12 +176,12 @@ class ClaimDesk(LoggingConfigurable):
         groups: Sequence[str],
         over_quota: bool,
         devices: Sequence[DeviceInfo],
+        place: Place | None,
     ) -> GrantedClaim:
         """Claim and write down; runs in a thread of the agent's from end to end, however busy the hub's own is."""
         tenant = tenant_name(*key)
-        asked = asked_for(profile, devices) if self._is_limited else []
-        # Checked and written down in one step of the ledger's thread, or two starts could share the last of a quota.
-        entry_id = self._from_ledger(self._admit, key, profile, groups, asked, over_quota)
+        from_ledger = self._errands.from_ledger
+        entry_id = from_ledger(self._admission.let_in, key, profile, groups, devices, over_quota)
         request = ClaimRequest(
             tenant=tenant,
             hub=self._ledger.hub_name,
@@ -170,46 +194,32 @@ class ClaimDesk(LoggingConfigurable):
             granted = self._client.create_claim(request, devices)
         except VGPUError as error:
             # If the agent did grant it and only its answer was lost, reconciliation finds the claim.
-            self._from_ledger(self._ledger.close_entry, entry_id, f"{error.reason}: {error}")
+            from_ledger(self._ledger.close_entry, entry_id, f"{error.reason}: {error}")
             raise
         claim = granted.claim
+        place_id = None if place is None else place.place_id
         try:
-            how = claim["backend"], claim["devices"], granted.node or self._node
-            self._from_ledger(self._ledger.bind, entry_id, claim["claim"], *how)
+            how = claim["backend"], claim["devices"], place_id, granted.node or self._node
+            from_ledger(self._ledger.bind, entry_id, claim["claim"], *how)
         except VGPUError:
             self._client.release_claim(claim["claim"])
             raise
         self.log.info("%s holds claim %s: %s by %s", tenant, claim["claim"], profile.name, claim["backend"])
         return granted
 
-    def _admit(
-        self,
-        key: ServerKey,
-        profile: Profile,
-        groups: Sequence[str],
-        asked: Sequence[Mapping[str, Any]],
-        over_quota: bool,
-    ) -> int:
-        """Check quotas and open the ledger's entry; runs in the ledger's thread."""
-        tenant = tenant_name(*key)
-        if self._is_limited and not over_quota:
-            now = time.time()
-            wish = wish_of(asked, profile)
-            for use, holdings in self._uses(key[0], groups, now):
-                check(wish, use.whose, use.quota, holdings, now)
-        return self._ledger.open_entry(*key, tenant, profile.name, self._node, groups, asked)
+    def withdraw_turns(self) -> None:
+        """Let no claim be asked for in turn that has not been: `take` is cancelled for those."""
+        self._errands.withdraw_turns()
 
-    def _uses(self, user: str, groups: Sequence[str], now: float) -> list[tuple[Use, list[Holding]]]:
-        """Return the quotas that count for a user, each with what it is used up by; runs in the ledger's thread."""
-        since = datetime.fromtimestamp(now - self._quotas.longest_window_seconds, timezone.utc)
-        entries = self._ledger.held_since(since)
-        mine = [holding_of(entry) for entry in entries if entry.user == user]
-        found = [("your", self._quotas.of_user(user, groups), mine)]
-        for group in groups:
-            if group in self._quotas.groups:
-                theirs = [holding_of(entry) for entry in entries if group in entry.groups]
-                found.append((f"group {group}'s", self._quotas.groups[group], theirs))
-        return [(use_of(whose, quota, holdings, now), holdings) for whose, quota, holdings in found]
+    async def look(self) -> tuple[list[DeviceInfo], list[Entry]]:
+        """Return the node's devices with what is free, and the claims that are held, both by one errand.
+
+        Raises:
+            VGPUError: The agent or the ledger does not answer.
+        """
+        return await self._errands.ask_agent(
+            lambda: (self._client.devices(), self._errands.from_ledger(self._ledger.open_entries))
+        )
 
     @property
     def is_spread(self) -> bool:
@@ -227,10 +237,7 @@ class ClaimDesk(LoggingConfigurable):
         Raises:
             LedgerError: The ledger does not answer.
         """
-        if not self._is_limited:
-            return []
-        found = await self._in_ledger(self._uses, user, groups, time.time())
-        return [use for use, _ in found if use.quota != Quota()]
+        return await self.in_ledger(self._admission.uses, user, groups) if self._admission.is_limited else []
 
     async def check_quota(
         self, key: ServerKey, profile: Profile, groups: Sequence[str], devices: Sequence[DeviceInfo]
@@ -241,11 +248,19 @@ class ClaimDesk(LoggingConfigurable):
             QuotaError: It could not.
             LedgerError: The ledger does not answer.
         """
-        if not self._is_limited:
-            return
-        wish, now = wish_of(asked_for(profile, devices), profile), time.time()
-        for use, holdings in await self._in_ledger(self._uses, key[0], groups, now):
-            check(wish, use.whose, use.quota, holdings, now)
+        if self._admission.is_limited:
+            await self.in_ledger(self._admission.check, key, profile, groups, devices)
+
+    def queue_up(
+        self, key: ServerKey, profile: Profile, groups: Sequence[str], devices: Sequence[DeviceInfo], over_quota: bool
+    ) -> Place:
+        """Return a server's place in the queue; blocking, for `clear_and` or `ask`.
+
+        Raises:
+            QuotaError: Quotas would not let it have a slice, and `over_quota` does not lift them.
+            LedgerError: The ledger does not answer.
+        """
+        return self._errands.from_ledger(self._admission.queue_up, key, profile, groups, devices, over_quota)
 
     async def give_back(self, key: ServerKey, claim_id: str, because: str) -> None:
         """Release what a server holds; once or ten times, and also when the agent is down.
@@ -259,7 +274,7 @@ class ClaimDesk(LoggingConfigurable):
         """
         await self._wait_until_taken(key)
         try:
-            entries = await self._in_ledger(self._ledger.open_entries, *key)
+            entries = await self._errands.in_ledger(self._ledger.open_entries, *key)
         except VGPUError as error:
             self.log.error("claims of %s cannot be looked up: %s", tenant_name(*key), error)
             entries = []
@@ -270,7 +285,7 @@ class ClaimDesk(LoggingConfigurable):
             await self._release(tenant_name(*key), held, because, entries)
         for entry in entries:
             if not entry.claim_id:
-                await self._close(entry, because)
+                await self.book.close(entry, because)
 
     async def _wait_until_taken(self, key: ServerKey) -> None:
         """Wait for a claim that is being made, if any: at most as long as the agent may take to answer."""
@@ -291,18 +306,27 @@ class ClaimDesk(LoggingConfigurable):
     async def _release_now(self, tenant: str, claim_id: str, because: str, entries: list[Entry]) -> None:
         ours = [entry for entry in entries if entry.claim_id == claim_id]
         try:
-            released = await self._ask_agent(self._client.release_claim, claim_id)
+            released = await self._errands.ask_agent(self._client.release_claim, claim_id)
         except VGPUError as error:
             self.log.warning("claim %s of %s cannot be released now: %s", claim_id, tenant, error)
             for entry in ours:
-                await self._note(entry, "release-failed", str(error))
+                await self.book.note(entry, "release-failed", str(error))
             return
-        self.freed.set()
+        self.freed.ring()
         if released is not None:
             self.ends.append(time.time())
             self.log.info("%s gave back claim %s: %s", tenant, claim_id, because)
         for entry in ours:
-            await self._close(entry, because)
+            await self.book.close(entry, because)
+
+    async def claim_of(self, key: ServerKey) -> str:
+        """Return the claim that a server holds as far as the ledger knows; empty = none, or it cannot be said."""
+        try:
+            entries = await self.in_ledger(self._ledger.open_entries, *key)
+        except VGPUError as error:
+            self.log.error("claims of %s cannot be looked up: %s", tenant_name(*key), error)
+            return ""
+        return next((entry.claim_id for entry in reversed(entries) if entry.claim_id), "")
 
     async def devices(self) -> list[DeviceInfo]:
         """Return the node's devices with what is free.
@@ -310,7 +334,7 @@ class ClaimDesk(LoggingConfigurable):
         Raises:
             VGPUError: The agent does not answer, or does not know this hub.
         """
-        return await self._ask_agent(self._client.devices)
+        return await self._errands.ask_agent(self._client.devices)
 
     async def reconcile(self, servers: Callable[[], Mapping[ServerKey, str | None]]) -> bool:
         """Release what no running server holds, correct the ledger, and return whether that could be done.
@@ -322,8 +346,8 @@ class ClaimDesk(LoggingConfigurable):
                 `reconciliation.correction`.
         """
         try:
-            entries = await self._in_ledger(self._ledger.open_entries)
-            claims, silent = await self._ask_agent(self._client.claims)
+            entries = await self._errands.in_ledger(self._ledger.open_entries)
+            claims, silent = await self._errands.ask_agent(self._client.claims)
             # What a node that is silent holds stays in the ledger, until it answers again.
             answering = [name for name in self._client.names if name not in silent] if silent else None
             ours = [claim for claim in claims if claim["hub"] == self._ledger.hub_name]
@@ -341,12 +365,12 @@ class ClaimDesk(LoggingConfigurable):
             if entry.claim_id in self._being_released:
                 continue
             self.log.warning("claim %s of %s is closed: %s", entry.claim_id, entry.tenant, because)
-            await self._close(entry, f"reconciled: {because}")
+            await self.book.close(entry, f"reconciled: {because}")
         return True
 
     async def _adopt(self, key: ServerKey, claim: ClaimInfo) -> None:
         self.log.info("claim %s of %s is written down again", claim["claim"], claim["tenant"])
-        await self._in_ledger(
+        await self._errands.in_ledger(
             self._ledger.adopt,
             *key,
             claim["tenant"],
@@ -356,71 +380,19 @@ class ClaimDesk(LoggingConfigurable):
             claim["devices"],
         )
 
-    async def _close(self, entry: Entry, because: str) -> None:
-        try:
-            await self._in_ledger(self._ledger.close_entry, entry.entry_id, because)
-        except VGPUError as error:
-            self.log.error("the end of claim %s of %s is not written down: %s", entry.claim_id, entry.tenant, error)
-
-    async def _note(self, entry: Entry, kind: str, detail: str) -> None:
-        try:
-            await self._in_ledger(self._ledger.note, entry.entry_id, kind, detail)
-        except VGPUError as error:
-            self.log.error("event %s of claim %s is not written down: %s", kind, entry.claim_id, error)
-
-    async def _ask_agent(self, work: Callable[..., _Result], *args: Any) -> _Result:
-        return await asyncio.get_running_loop().run_in_executor(self._agent_threads, work, *args)
-
-    async def remember(self, key: ServerKey, kind: str, detail: str, by: str = "", claim_id: str = "") -> None:
-        """Keep an event for the audit; where that cannot be done, the log has it.
-
-        Args:
-            key: The server.
-            kind: What happened, in a word.
-            detail: The same for people.
-            by: Who did it, if not the server's own user.
-            claim_id: The claim that it happened to; empty = none.
-        """
-        try:
-            if claim_id:
-                await self._in_ledger(self._ledger.note_claim, claim_id, kind, detail, by)
-            else:
-                await self._in_ledger(self._ledger.audit.note, kind, *key, detail, by)
-        except VGPUError as error:
-            self.log.error("%s of %s is not written down (%s): %s", kind, tenant_name(*key), error, detail)
-
     async def in_ledger(self, work: Callable[..., _Result], *args: Any) -> _Result:
         """Return what a method of the ledger does, in the ledger's thread.
 
         Raises:
             LedgerError: The ledger does not answer.
         """
-        return await self._in_ledger(work, *args)
+        return await self._errands.in_ledger(work, *args)
+
+    async def ask(self, work: Callable[..., _Result], *args: Any) -> _Result:
+        """Return what a blocking method of this desk does, in a thread."""
+        return await self._errands.ask_agent(work, *args)
 
     @property
     def ledger(self) -> Ledger:
         """The hub's memory, for `in_ledger`."""
         return self._ledger
-
-    async def _in_ledger(self, work: Callable[..., _Result], *args: Any) -> _Result:
-        done = asyncio.get_running_loop().run_in_executor(self._ledger_thread, work, *args)
-        try:
-            return await asyncio.wait_for(asyncio.shield(done), _LEDGER_SECONDS)
-        except asyncio.TimeoutError:
-            done.cancel()  # if it has not begun; what it writes late is reconciled
-            raise _hanging() from None
-
-    def _from_ledger(self, work: Callable[..., _Result], *args: Any) -> _Result:
-        """Return what `in_ledger` does, in a thread that may wait."""
-        done = self._ledger_thread.submit(work, *args)
-        try:
-            return done.result(_LEDGER_SECONDS)
-        except FutureTimeoutError:
-            done.cancel()
-            raise _hanging() from None
-
-
-def _hanging() -> LedgerError:
-    return LedgerError(
-        f"the ledger's database has not answered within {_LEDGER_SECONDS:.0f} s: see its log, or restart it"
-    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 _FEWEST_RELEASES = 3
@@ -102,17 +102,22 @@ class Line:
         if not groups:
             del self._classes[one.priority]
 
-    def heads(self, held: Mapping[str, float] | None = None) -> Iterator[Waiting]:
+    def heads(
+        self, held: Mapping[str, float] | None = None, without: Collection[tuple[str, str]] = ()
+    ) -> Iterator[Waiting]:
         """Give those of whom one is next, in the order in which they are: of those alike in a group, the first only.
 
         Args:
             held: What each group holds now, in devices.
+            without: Keys of some who have been chosen already, few.
         """
         for priority in sorted(self._classes, reverse=True):
             groups = []
             for group, members in self._classes[priority].items():
-                first = sorted((alike[0] for alike in members.values()), key=_turn)
-                groups.append((self._weighed(held or {}, group), _turn(first[0]), first))
+                left = (next((one for one in alike if one.key not in without), None) for alike in members.values())
+                first = sorted((one for one in left if one is not None), key=_turn)
+                if first:
+                    groups.append((self._weighed(held or {}, group), _turn(first[0]), first))
             for _, _, first in sorted(groups, key=lambda entry: entry[:2]):
                 yield from first
 

@@ -13,9 +13,9 @@ from jupyterhub.scopes import needs_scope
 from tornado import web
 
 from jupyter_vgpu.hub import live, session_page
-from jupyter_vgpu.hub.queue import sentence
 from jupyter_vgpu.hub.reconciliation import tenant_name
 from jupyter_vgpu.hub.settings import VGPUHub
+from jupyter_vgpu.hub.waits import sentence
 
 # In the dress of the hub's own pages, whichever templates it has.
 _PAGE = """{% extends "page.html" %}

@@ -7,68 +7,29 @@ ledger: a restart of the hub loses none, see `resuming`.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from traitlets.config import LoggingConfigurable
 
-from jupyter_vgpu.client import DeviceInfo, GrantedClaim, room_of
+from jupyter_vgpu.client import DeviceInfo, room_of
 from jupyter_vgpu.errors import AgentUnreachableError, NoCapacityError, VGPUError
 from jupyter_vgpu.hub.availability import offers
 from jupyter_vgpu.hub.desk import ClaimDesk
 from jupyter_vgpu.hub.holdings import holding_of
-from jupyter_vgpu.hub.keeping import kept_for, leaves
-from jupyter_vgpu.hub.line import Line, Waiting, estimated_seconds, group_of, next_in
+from jupyter_vgpu.hub.line import Line, Waiting, estimated_seconds, group_of
+from jupyter_vgpu.hub.picking import Rules, Wish, as_left, picks
 from jupyter_vgpu.hub.reconciliation import ServerKey, tenant_name
-from jupyter_vgpu.ledger import LedgerError, Place
+from jupyter_vgpu.hub.timing import Stopwatch, resumed
+from jupyter_vgpu.hub.waits import CancelledWaitError, Look, Position, Turn, Wait, for_people
+from jupyter_vgpu.ledger import Entry, LedgerError, Place
 from jupyter_vgpu.model import PRIORITIES, Profile
 
 # How often it is looked whether something came free that this hub did not give back: `jupyter vgpu run`'s, say.
 _LOOK_SECONDS = 2.0
 # How long a place is kept for whoever could not be let in again after a restart of the hub, and has not asked.
 KEPT_SECONDS = 600.0
-
-_Wish = tuple[Profile, str]  # what is asked for, and the isolation group of who asks
-
-
-class CancelledWaitError(VGPUError):
-    """The user, or an administrator, gave up waiting."""
-
-    reason = "cancelled"
-    http_status = 409
-
-
-@dataclass(frozen=True)
-class Position:
-    """Where one stands: 1 = next; `seconds` is about how long it will take, `None` when too little is known."""
-
-    place: int
-    of: int
-    seconds: float | None
-
-
-@dataclass(frozen=True)
-class Turn:
-    """What came of waiting: a claim, and for how many seconds it could not be had."""
-
-    granted: GrantedClaim
-    waited_seconds: float = 0.0
-
-
-@dataclass
-class _Wait:
-    waiting: Waiting
-    place: Place
-    uid: int
-    profile: Profile
-    groups: Sequence[str]
-    over_quota: bool
-    wish: _Wish
-    granted: asyncio.Future[Turn]
-    passed_over_at: float | None = None  # when it was first seen not to fit
 
 
 class WaitingRoom(LoggingConfigurable):
@@ -100,13 +61,14 @@ class WaitingRoom(LoggingConfigurable):
         # Who would wait longer than they may is served by nobody's losing patience.
         self._patience_seconds = min(patience_seconds, timeout_seconds / 2)
         self._weights = dict(weights or {})
-        self._waits: dict[ServerKey, _Wait] = {}
+        self._waits: dict[ServerKey, Wait] = {}
         self._line = Line(weights=self._weights)
         self._places: dict[ServerKey, int] | None = None  # as `_line` gives them; `None` = it has changed since
         self._held: dict[str, float] = {}
         self._earlier: dict[ServerKey, Place] = {}
         self._door = asyncio.Event()  # nobody is served while it is closed
         self._door.set()
+        self._opened_at = 0.0
         self._server: asyncio.Task[None] | None = None
         self._hurrying = 0  # starts that did not have to wait and whose claims are being made
 
@@ -123,31 +85,49 @@ class WaitingRoom(LoggingConfigurable):
         if not self.timeout_seconds:
             return Turn(await self._desk.take(key, uid, profile, groups, over_quota))
         # What a start that the hub's end broke off has left behind must not be waited for, nor counted.
-        devices = await self._desk.clear(key)
-        if self._can_be_had_at_once(key, profile, groups, devices):
-            self._hurrying += 1
-            try:
-                granted = await self._desk.take(key, uid, profile, groups, over_quota, devices)
-                await self._leave_earlier(key)
-                return Turn(granted)
-            except NoCapacityError:
-                pass  # somebody was faster
-            finally:
-                self._hurrying -= 1
-        await self._refuse_at_once(key, profile, groups, over_quota, devices)
-        place = await self._desk.in_ledger(self._desk.ledger.queue_up, *key, profile.name)
+        if self._is_closed:
+            self._refuse_if_full(key)
+            _, place = await self._desk.clear_and(
+                key, lambda devices: self._stand_in_line(key, profile, groups, over_quota, devices)
+            )
+        else:
+            devices = await self._desk.clear(key)
+            if self._can_be_had_at_once(key, profile, groups, devices):
+                self._hurrying += 1
+                try:
+                    earlier = self._earlier.get(key)
+                    granted = await self._desk.take(key, uid, profile, groups, over_quota, devices, earlier)
+                    self._earlier.pop(key, None)
+                    return Turn(granted)
+                except NoCapacityError:
+                    pass  # somebody was faster
+                finally:
+                    self._hurrying -= 1
+            self._refuse_if_full(key)
+            place = await self._desk.ask(self._desk.queue_up, key, profile, groups, devices, over_quota)
+        return await self._wait(key, place, uid, profile, groups, over_quota)
+
+    @property
+    def _is_closed(self) -> bool:
+        """Whether whoever comes now has to wait for others first."""
+        return bool(self._line) or not self._door.is_set()
+
+    async def _wait(
+        self, key: ServerKey, place: Place, uid: int, profile: Profile, groups: Sequence[str], over_quota: bool
+    ) -> Turn:
         self._earlier.pop(key, None)
         wait = self._seat(key, place, uid, profile, groups, over_quota)
         outcome = ""
         try:
             turn = await asyncio.wait_for(asyncio.shield(wait.granted), self.timeout_seconds)
+            resumed(turn.ready_at)
             outcome = "granted"
             return turn
         except asyncio.TimeoutError:
             outcome = "timed out"
             where = self.position(key)
             raise NoCapacityError(
-                f"{profile.name!r} did not come free within {_for_people(self.timeout_seconds)}"
+                f"{profile.name!r} did not come free within {for_people(self.timeout_seconds)}"
                 + (f"; you were number {where.place} of {where.of}" if where else "")
                 + ": start again to go on waiting, or choose a smaller profile"
             ) from None
@@ -165,22 +145,33 @@ class WaitingRoom(LoggingConfigurable):
         Raises:
             NoCapacityError: It would not fit if all were free.
         """
+        return self._free_now(key, profile, groups, devices) > self._hurrying and not self._is_closed
+
+    def _free_now(self, key: ServerKey, profile: Profile, groups: Sequence[str], devices: Sequence[DeviceInfo]) -> int:
+        """Return how many slices of `profile` are free.
+
+        Raises:
+            NoCapacityError: None would be if nobody had any.
+        """
         (offer,) = offers([profile], devices, self._desk.isolation(key[0], groups))
         if not offer.total:
             where = f"{offer.obstacle}{self._desk.silence()}"
             raise NoCapacityError(f"{profile.name!r} does not fit, however long you wait: {where}")
-        return (offer.free or 0) > self._hurrying and not self._line and self._door.is_set()
+        return offer.free or 0
 
-    async def _refuse_at_once(
+    def _stand_in_line(
         self,
         key: ServerKey,
         profile: Profile,
         groups: Sequence[str],
         over_quota: bool,
         devices: Sequence[DeviceInfo],
-    ) -> None:
-        if not over_quota:
-            await self._desk.check_quota(key, profile, groups, devices)
+    ) -> Place:
+        """Return a place for what fits and may be had, some time; runs in a thread."""
+        self._free_now(key, profile, groups, devices)
+        return self._desk.queue_up(key, profile, groups, devices, over_quota)
+
+    def _refuse_if_full(self, key: ServerKey) -> None:
         if key not in self._waits and len(self._waits) >= self._length:
             raise NoCapacityError(
                 f"{len(self._waits)} servers wait for a GPU already, and no more may: try again later, or choose a "
@@ -189,7 +180,7 @@ class WaitingRoom(LoggingConfigurable):
 
     def _seat(
         self, key: ServerKey, place: Place, uid: int, profile: Profile, groups: Sequence[str], over_quota: bool
-    ) -> _Wait:
+    ) -> Wait:
         loop = asyncio.get_running_loop()
         wish = profile, self._desk.isolation(key[0], groups)
         # From here on by a clock that nobody sets; what was waited before a restart counts, within reason.
@@ -204,17 +195,15 @@ class WaitingRoom(LoggingConfigurable):
             kind=wish,
         )
         granted: asyncio.Future[Turn] = loop.create_future()
-        wait = self._waits[key] = _Wait(waiting, place, uid, profile, groups, over_quota, wish, granted)
-        if self._line or not self._door.is_set():
-            wait.passed_over_at = loop.time()  # for those who came before
+        wait = self._waits[key] = Wait(waiting, place, uid, profile, groups, over_quota, wish, granted, loop.time())
         self._line.add(waiting)
         self._places = None
-        self._desk.freed.set()
+        self._desk.freed.ring()
         if self._server is None or self._server.done():
             self._server = asyncio.ensure_future(self._serve())
         return wait
 
-    async def _leave(self, key: ServerKey, wait: _Wait, outcome: str) -> None:
+    async def _leave(self, key: ServerKey, wait: Wait, outcome: str) -> None:
         """Take a server off the line; a place whose wait was broken off by the hub's own end is kept."""
         if self._waits.get(key) is wait:
             del self._waits[key]
@@ -225,18 +214,12 @@ class WaitingRoom(LoggingConfigurable):
                     key, wait.granted.result().granted.claim["claim"], "it came when nobody waited"
                 )
             wait.granted.cancel()
-        if outcome:
+        if outcome and outcome != "granted":  # that is written down with the claim
             await self._write_end(key, wait.place, outcome)
 
     def _take_off_line(self, key: ServerKey) -> None:
         self._line.remove(key)
         self._places = None
-
-    async def _leave_earlier(self, key: ServerKey) -> None:
-        """Give up the place that a server had when the hub stopped, if it had one: it does not need it any more."""
-        place = self._earlier.pop(key, None)
-        if place is not None:
-            await self._write_end(key, place, "granted")
 
     async def _write_end(self, key: ServerKey, place: Place, outcome: str) -> None:
         try:
@@ -246,83 +229,83 @@ class WaitingRoom(LoggingConfigurable):
 
     async def _serve(self) -> None:
         """Give out what is free, in order, until nobody waits."""
+        now = asyncio.get_running_loop().time
         while self._line:
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._desk.freed.wait(), _LOOK_SECONDS)
+            idle_from = now()
+            await self._desk.freed.wait(_LOOK_SECONDS)
             await self._door.wait()
-            self._desk.freed.clear()
+            rung_at = self._desk.freed.hear()
+            free_at = now() if rung_at is None else max(rung_at, self._opened_at)
+            look = Look(free_at, max(free_at, idle_from), now())
             try:
-                refused: set[_Wish] = set()
-                while await self._serve_one(refused):
+                refused: set[Wish] = set()
+                while await self._serve_some(look, refused):
                     pass
             except VGPUError as error:
                 self.log.warning("nobody who waits can be served now: %s", error)
             except Exception:
                 self.log.exception("serving those who wait failed; trying again")
 
-    async def _serve_one(self, refused: set[_Wish]) -> bool:
-        """Serve who is next, if somebody is; return whether to look again.
+    async def _serve_some(self, look: Look, refused: set[Wish]) -> bool:
+        """Serve all for whom there is room; return whether to look again.
 
         Args:
+            look: When and how late it is looked; its lateness is added to.
             refused: What the agent has refused since the last pause, though it looked as if it would fit; added to.
         """
-        looked_at = asyncio.get_running_loop().time()
-        devices = await self._desk.devices()
-        self._held = await self._held_by_groups()
+        with Stopwatch().running() as stopwatch:
+            devices, entries = await self._desk.look()
+        look.late_seconds += stopwatch.late_seconds
+        self._held = self._held_by_groups(entries)
         self._places = None
-        wishes = {wait.wish for wait in self._waits.values() if not wait.granted.done()}
-        fitting = {wish for wish in wishes - refused if offers([wish[0]], devices, wish[1])[0].can_be_had}
-        chosen = self._next(devices, fitting, looked_at) if fitting else None
-        for wait in self._waits.values():
-            if wait.passed_over_at is None and (chosen is None or wait.wish not in fitting):
-                wait.passed_over_at = looked_at
-        if chosen is None:
+        chosen = picks(
+            self._line,
+            lambda one: self._waits[one.key].wish,
+            [room_of(device) for device in devices],
+            self._held,
+            look.began_at,
+            Rules(self._patience_seconds, self._desk.is_spread),
+            refused,
+        )
+        if not chosen:
             return False
-        wait = self._waits[chosen.key]
+        # One after the other at the agent, in their order.
+        grants = [self._grant(self._waits[one.key], as_left(devices, rooms), look, refused) for one, rooms in chosen]
+        for trouble in await asyncio.gather(*grants, return_exceptions=True):
+            if isinstance(trouble, Exception):  # not those withdrawn because of it
+                raise trouble
+        return True
+
+    async def _grant(self, wait: Wait, devices: Sequence[DeviceInfo], look: Look, refused: set[Wish]) -> None:
+        key = wait.waiting.key
         try:
-            granted = await self._desk.take(chosen.key, wait.uid, wait.profile, wait.groups, wait.over_quota, devices)
+            with Stopwatch().running() as stopwatch:
+                granted = await self._desk.take(
+                    key, wait.uid, wait.profile, wait.groups, wait.over_quota, devices, wait.place, in_turn=True
+                )
         except NoCapacityError:
             refused.add(wait.wish)  # another hub was faster, or the agent knows better
-            return True
+            return
         except (AgentUnreachableError, LedgerError):
-            raise  # no fault of who waits
+            self._desk.withdraw_turns()  # the next would fare no better
+            raise  # and it is no fault of who waits
         except VGPUError as error:
             if not wait.granted.done():
                 wait.granted.set_exception(error)
-                self._take_off_line(chosen.key)
-            return True
+                self._take_off_line(key)
+            return
         if wait.granted.done():
-            await self._desk.give_back(chosen.key, granted.claim["claim"], "it came when nobody waited")
-        else:
-            waited = 0.0 if wait.passed_over_at is None else looked_at - wait.passed_over_at
-            wait.granted.set_result(Turn(granted, waited))
-            self._take_off_line(chosen.key)
-        return True
+            await self._desk.give_back(key, granted.claim["claim"], "it came when nobody waited")
+            return
+        waited = max(0.0, look.free_at - wait.seated_at)
+        late = max(0.0, look.began_at - max(look.ready_at, wait.seated_at)) + look.late_seconds
+        wait.granted.set_result(Turn(granted, waited, late + stopwatch.late_seconds, time.monotonic()))
+        self._take_off_line(key)
 
-    def _next(self, devices: Sequence[DeviceInfo], fitting: set[_Wish], now: float) -> Waiting | None:
-        """Return who is next, of whose wishes some are `fitting`."""
-        rooms = [room_of(device) for device in devices]
-        known: dict[tuple[_Wish, _Wish], bool] = {}
-
-        def leaves_room(one: Waiting, first: Waiting) -> bool:
-            wish, waited_for = self._waits[one.key].wish, self._waits[first.key].wish
-            if (wish, waited_for) not in known:
-                kept = kept_for(waited_for[0], rooms, waited_for[1])
-                known[wish, waited_for] = leaves(wish[0], rooms, kept, wish[1], self._desk.is_spread)
-            return known[wish, waited_for]
-
-        return next_in(
-            self._line.heads(self._held),
-            lambda one: self._waits[one.key].wish in fitting,
-            now,
-            self._patience_seconds,
-            leaves_room,
-        )
-
-    async def _held_by_groups(self) -> dict[str, float]:
+    def _held_by_groups(self, entries: Sequence[Entry]) -> dict[str, float]:
         """Return what each group that has a weight holds now, and `""` the others together, in devices."""
         held: dict[str, float] = {}
-        for entry in await self._desk.in_ledger(self._desk.ledger.open_entries) if self._weights else ():
+        for entry in entries if self._weights else ():
             group = group_of(entry.groups, self._weights)
             held[group] = held.get(group, 0.0) + holding_of(entry).share
         return held
@@ -359,6 +342,8 @@ class WaitingRoom(LoggingConfigurable):
 
     def open_door(self) -> None:
         """Serve whoever waits."""
+        if not self._door.is_set():
+            self._opened_at = asyncio.get_running_loop().time()
         self._door.set()
 
     async def recall(self) -> list[Place]:
@@ -381,17 +366,3 @@ class WaitingRoom(LoggingConfigurable):
         """Give up a place of `recall` that nobody came back to."""
         if self._earlier.pop((place.user, place.server), None) is not None:
             await self._write_end((place.user, place.server), place, because)
-
-
-def sentence(position: Position) -> str:
-    """Return for people where one stands."""
-    about = f"; about {_for_people(position.seconds)} at the pace of the last hours" if position.seconds else ""
-    return f"Waiting for a GPU: number {position.place} of {position.of} in the queue{about}"
-
-
-def _for_people(seconds: float) -> str:
-    if seconds < 90:
-        return f"{max(1, round(seconds))} seconds"
-    if seconds < 5400:
-        return f"{round(seconds / 60)} minutes"
-    return f"{round(seconds / 3600, 1):.10g} hours"

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from jupyterhub import orm
 from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner, Spawner
 from jupyterhub.utils import maybe_future
 from traitlets import Unicode
@@ -20,13 +21,14 @@ from jupyter_vgpu.errors import VGPUError
 from jupyter_vgpu.hub import startup
 from jupyter_vgpu.hub.choices import KEY, OVER_QUOTA_KEY, profile_of, split_form, split_over_quota
 from jupyter_vgpu.hub.injectors import Injector, LocalInjector
+from jupyter_vgpu.hub.orphans import servers_left
 from jupyter_vgpu.hub.pages import cancel_form
-from jupyter_vgpu.hub.queue import sentence
 from jupyter_vgpu.hub.reconciliation import ServerKey, tenant_name
 from jupyter_vgpu.hub.refusals import leave_uncounted, refusal
 from jupyter_vgpu.hub.settings import VGPUHub
 from jupyter_vgpu.hub.spawn_page import spawn_form
-from jupyter_vgpu.hub.timing import ADDED, WAITED, Stopwatch
+from jupyter_vgpu.hub.timing import ADDED, LATE, WAITED, Stopwatch
+from jupyter_vgpu.hub.waits import sentence
 from jupyter_vgpu.model import Edits, Profile
 from jupyter_vgpu.native import INTERCEPT_LIBRARY, present
 
@@ -52,12 +54,14 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
 
     if TYPE_CHECKING:
         start_timeout: int  # JupyterHub's
+        pid: int  # of spawners that start processes
         user_options: dict[str, Any]
 
     _vgpu_added = Stopwatch()
     _vgpu_edits: Edits | None = None
     _vgpu_how_it_ended = "the server ended by itself"
     _vgpu_is_claiming = False
+    _vgpu_is_known = False  # whether it has been looked for a process of a hub that was killed
     _vgpu_over_quota = False
     _vgpu_lifted_by = ""
     _vgpu_is_starting = False
@@ -163,7 +167,7 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
         return self._vgpu_start(start_timeout)
 
     async def _vgpu_start(self, start_timeout: int) -> Any:
-        self._vgpu_is_starting = self._vgpu_is_claiming = True
+        self._vgpu_is_starting = self._vgpu_is_claiming = self._vgpu_is_known = True
         self._vgpu_how_it_ended = "its start did not come to an end"
         self.vgpu_stopped_because = "the server was stopped"
         try:
@@ -193,11 +197,13 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
                 self.vgpu_injector.place(self, granted.node)
             if self._vgpu_lifted_by:
                 why, by = "the quotas did not count for this start", self._vgpu_lifted_by
-                await self._vgpu_settings().desk.remember(self._vgpu_key, "over-quota", why, by, self.vgpu_claim_id)
+                book = self._vgpu_settings().desk.book
+                await book.remember(self._vgpu_key, "over-quota", why, by, self.vgpu_claim_id)
+            self._vgpu_added.late_seconds += turn.late_seconds
             return turn.waited_seconds
         except VGPUError as error:
             why = f"{profile.name}: {error.reason}: {error}"
-            await self._vgpu_settings().desk.remember(self._vgpu_key, "refused", why)
+            await self._vgpu_settings().desk.book.remember(self._vgpu_key, "refused", why)
             raise self._vgpu_refusal(error) from error
 
     async def _vgpu_go_without(self) -> float:
@@ -212,12 +218,17 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
             raise self._vgpu_refusal(error) from error
 
     def _vgpu_tell_times(self, profile: Profile, waited_seconds: float) -> None:
-        added_seconds = self._vgpu_added.seconds - waited_seconds
+        late_seconds = self._vgpu_added.late_seconds
+        added_seconds = self._vgpu_added.seconds - waited_seconds - late_seconds
         ADDED.observe(added_seconds)
+        LATE.observe(late_seconds)
         if profile.devices:
             WAITED.observe(waited_seconds)
         tenant = tenant_name(*self._vgpu_key)
-        self.log.info("%s starts: %.1f ms added by us, %.1f s waited", tenant, 1000 * added_seconds, waited_seconds)
+        self.log.info(
+            "%s starts: %.1f ms added by us, %.1f ms late as the hub was busy, %.1f s waited",
+            *(tenant, 1000 * added_seconds, 1000 * late_seconds, waited_seconds),
+        )
 
     async def progress(self) -> AsyncIterator[dict[str, Any]]:
         """Say where the server stands in the queue while it waits, then what the spawner says."""
@@ -243,11 +254,39 @@ class VGPUSpawnerMixin(_Base):  # type: ignore[misc]  # jupyterhub is untyped
         """Return the server's exit status, `None` while it runs; release its slice when it is gone."""
         if self._vgpu_is_claiming:
             return None  # nothing has been started, and nothing has failed yet
+        await self._vgpu_find_lost()
         claim_id = self.vgpu_claim_id  # polling a dead server clears its state
         status: int | None = await maybe_future(super().poll())
         if status is not None and not self._vgpu_is_starting and not self._vgpu_is_stopping:
             await self._vgpu_give_back(claim_id, self._vgpu_how_it_ended)
         return status
+
+    async def _vgpu_find_lost(self) -> None:
+        """Take up a server that was started by a hub which was killed before it had written that down.
+
+        JupyterHub would take it for not started, and its slice would be given to somebody else while it works in it.
+        """
+        if self._vgpu_is_known or self._vgpu_is_starting or self.server is None or not self.has_trait("pid"):
+            return
+        self._vgpu_is_known = True
+        if self.pid:
+            return
+        try:
+            uid = self.vgpu_injector.uid(self)
+        except VGPUError:
+            return  # who is no user of this system runs nothing
+        db = self.user.db
+        for lost in await asyncio.to_thread(servers_left, uid, self.server.base_url):
+            token = orm.APIToken.find(db, lost.token)
+            if token is None or token.user is not self.user.orm_user:
+                continue  # of an earlier start, or of another hub
+            self.pid, self.server.port = lost.pid, lost.port
+            self.vgpu_claim_id = await self._vgpu_settings().desk.claim_of(self._vgpu_key)
+            self.orm_spawner.state = self.get_state()
+            db.commit()
+            tenant = tenant_name(*self._vgpu_key)
+            self.log.warning("%s runs as process %d: a hub that was killed had started it", tenant, lost.pid)
+            return
 
     async def stop(self, now: bool = False) -> None:
         """Stop the server, then release its slice: its memory is free only when its processes are gone."""

@@ -4,7 +4,8 @@ Knows neither JupyterHub nor the agent. Blocking: event loops call it from a thr
 """
 
 from jupyter_vgpu.ledger.audit import AuditBook, Event
-from jupyter_vgpu.ledger.ledger import Entry, Ledger, LedgerError, Place
+from jupyter_vgpu.ledger.entries import Entry, Place
+from jupyter_vgpu.ledger.ledger import Ledger, LedgerError
 from jupyter_vgpu.ledger.rollup import Part, Reading, parts_between
 from jupyter_vgpu.ledger.usage import UsageBook, Used
 

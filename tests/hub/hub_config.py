@@ -57,7 +57,10 @@ class Peculiar(SimpleLocalProcessSpawner):
             await asyncio.sleep(600)
         if self.user.name.startswith("broken"):
             raise RuntimeError("broken on purpose")
-        return await super().start()
+        address = await super().start()
+        if self.user.name.startswith("quick-unheard"):
+            await asyncio.sleep(600)
+        return address
 
 
 def before(spawner):

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from jupyter_vgpu.client import HubClient
-from jupyter_vgpu.hub import desk
+from jupyter_vgpu.hub import desk, errands
 from jupyter_vgpu.ledger import Ledger, LedgerError
 
 
@@ -34,8 +34,8 @@ def test_a_start_is_refused_and_the_hub_goes_on(
     async def ask() -> tuple[list[Any], list[Any]]:
         one = desk.ClaimDesk(HubClient(tmp_path), ledger, "node")
         assert await one.in_ledger(ledger.open_entries) == []
-        patience_seconds = desk._LEDGER_SECONDS
-        monkeypatch.setattr(desk, "_LEDGER_SECONDS", 1.0)
+        patience_seconds = errands._LEDGER_SECONDS
+        monkeypatch.setattr(errands, "_LEDGER_SECONDS", 1.0)
         server = psutil.Process(postgres.process.pid)
         stopped.extend(process.pid for process in (server, *server.children()))
         for pid in stopped:
@@ -47,7 +47,7 @@ def test_a_start_is_refused_and_the_hub_goes_on(
         )
         while stopped:
             os.kill(stopped.pop(), signal.SIGCONT)
-        monkeypatch.setattr(desk, "_LEDGER_SECONDS", patience_seconds)
+        monkeypatch.setattr(errands, "_LEDGER_SECONDS", patience_seconds)
         return during, await one.in_ledger(ledger.open_entries)
 
     during, after = asyncio.run(ask())

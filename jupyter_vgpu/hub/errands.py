@@ -1,0 +1,124 @@
+"""What blocks, in threads of our own: questions to the agent from any of many, all of the ledger from one.
+
+The ledger's one thread keeps its writes in order. An errand to the agent may use the ledger on its way: a start then
+comes back to the hub's event loop once, not after each step, and does not stand in line there behind all else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any, Generic, TypeVar
+
+from jupyter_vgpu.hub.timing import resumed
+from jupyter_vgpu.ledger import LedgerError
+
+_Result = TypeVar("_Result")
+
+_AGENT_THREADS = 32
+_LEDGER_SECONDS = 20.0  # a database that hangs must not hang the hub
+
+
+class Errand(Generic[_Result]):
+    """Work that a thread does while the event loop goes on.
+
+    Attributes:
+        future: What comes of it.
+    """
+
+    def __init__(self, threads: Executor, work: Callable[..., _Result], *args: Any) -> None:
+        """Send a thread off; `work` may block."""
+        self._work = work
+        self._args = args
+        self._ready_at = 0.0
+        self._done = threads.submit(self._run)
+        self.future: asyncio.Future[_Result] = asyncio.wrap_future(self._done)
+
+    def _run(self) -> _Result:
+        try:
+            return self._work(*self._args)
+        finally:
+            self._ready_at = time.monotonic()
+
+    def withdraw(self) -> None:
+        """Let it not be done if it has not begun: its `future` is cancelled then, and else as it would be."""
+        self._done.cancel()
+
+    async def result(self, seconds: float | None = None) -> _Result:
+        """Return what came of it; who is cancelled meanwhile leaves the thread to its work.
+
+        Raises:
+            TimeoutError: It took longer than `seconds`; `None` = no limit.
+        """
+        try:
+            return await asyncio.wait_for(asyncio.shield(self.future), seconds)
+        finally:
+            if self._ready_at:
+                resumed(self._ready_at)
+
+
+class Errands:
+    """One hub's threads."""
+
+    def __init__(self) -> None:
+        """Start none yet."""
+        self._ledger_thread = ThreadPoolExecutor(1, "jupyter-vgpu-ledger")
+        # Threads of our own: in the loop's few, starts would wait for one another while an agent hangs.
+        self._agent_threads = ThreadPoolExecutor(_AGENT_THREADS, "jupyter-vgpu-agent")
+        self._turns_thread = ThreadPoolExecutor(1, "jupyter-vgpu-turns")
+        self._turns: set[Errand[Any]] = set()
+
+    def to_agent(self, work: Callable[..., _Result], *args: Any) -> Errand[_Result]:
+        """Send a thread to the agent; `work` may use `from_ledger`."""
+        return Errand(self._agent_threads, work, *args)
+
+    def in_turn(self, work: Callable[..., _Result], *args: Any) -> Errand[_Result]:
+        """Do as `to_agent`, each after the one before has come back."""
+        errand = Errand(self._turns_thread, work, *args)
+        self._turns.add(errand)
+        errand.future.add_done_callback(lambda _: self._turns.discard(errand))
+        return errand
+
+    def withdraw_turns(self) -> None:
+        """Let no errand that is sent in turn begin that has not."""
+        for errand in tuple(self._turns):
+            errand.withdraw()
+
+    async def ask_agent(self, work: Callable[..., _Result], *args: Any) -> _Result:
+        """Return what `work` does in a thread; it may use `from_ledger`."""
+        return await self.to_agent(work, *args).result()
+
+    async def in_ledger(self, work: Callable[..., _Result], *args: Any) -> _Result:
+        """Return what a method of the ledger does, in the ledger's thread.
+
+        Raises:
+            LedgerError: The ledger does not answer.
+        """
+        errand = Errand(self._ledger_thread, work, *args)
+        try:
+            return await errand.result(_LEDGER_SECONDS)
+        except asyncio.TimeoutError:
+            errand.withdraw()  # what it writes late, if it has begun, is reconciled
+            raise _hanging() from None
+
+    def from_ledger(self, work: Callable[..., _Result], *args: Any) -> _Result:
+        """Return what `in_ledger` does, in a thread that may wait.
+
+        Raises:
+            LedgerError: The ledger does not answer.
+        """
+        done = self._ledger_thread.submit(work, *args)
+        try:
+            return done.result(_LEDGER_SECONDS)
+        except FutureTimeoutError:
+            done.cancel()
+            raise _hanging() from None
+
+
+def _hanging() -> LedgerError:
+    return LedgerError(
+        f"the ledger's database has not answered within {_LEDGER_SECONDS:.0f} s: see its log, or restart it"
+    )
