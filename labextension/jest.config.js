@@ -22,6 +22,8 @@ module.exports = {
   automock: false,
   collectCoverage: false,
   reporters: ['default'],
+  // Ends what hangs; a busy machine may take a multiple of what it takes alone.
+  testTimeout: 120000,
   testRegex: 'src/__tests__/.*\\.spec\\.tsx?$',
   transformIgnorePatterns: [`/node_modules/(?!(${esModules})).+`]
 };

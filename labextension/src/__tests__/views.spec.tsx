@@ -42,6 +42,11 @@ async function drawn(widget: Widget): Promise<void> {
   MessageLoop.flush();
   await (widget as SlicePanel).renderPromise;
   await new Promise(resolve => setTimeout(resolve, 20));
+  // React draws a few milliseconds at a time and lets others have their turn:
+  // more turns where the machine is slow, however long each takes.
+  for (let turn = 0; turn < 20; turn++) {
+    await new Promise(resolve => setTimeout(resolve, 0));
+  }
 }
 
 beforeEach(() => {
