@@ -184,7 +184,7 @@ def test_a_process_that_died_after_asking_gets_no_slot(agent: Any) -> None:
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     )
 

@@ -28,7 +28,7 @@ def refused_start(folder: Path, *options: str) -> str:
         [*(sys.executable, "-m", "jupyter_vgpu.cli", "agent"), "--runtime-dir", str(folder), *options],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
     assert tried.returncode in (1, 2), tried.stderr
     assert tried.stderr.startswith("jupyter vgpu agent: ")

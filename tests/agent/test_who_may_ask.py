@@ -50,7 +50,7 @@ def as_nobody(agent: Any, token: str | None) -> str:
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     )
     return tried.stdout.strip()
@@ -183,7 +183,7 @@ def test_one_users_connections_are_bounded(public_agent: Any) -> None:
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=True,
     )
 

@@ -119,7 +119,7 @@ def test_time_that_an_agent_does_not_measure_is_left_out() -> None:
 def test_a_process_is_traced_to_who_started_it_also_when_its_parent_is_gone() -> None:
     # The leader ends at once in the middle: the last one is nobody's child any more, but of the same session.
     leader = subprocess.Popen(
-        ["sh", "-c", "sh -c 'sleep 30 & echo $!'; cat >/dev/null"],
+        ["sh", "-c", "sh -c 'sleep 600 & echo $!'; cat >/dev/null"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     assert leader.stdout is not None and leader.stdin is not None
@@ -155,7 +155,7 @@ class Notebook:
         self._client = BlockingKernelClient(connection_file=f"{runtime}/kernel-{self.kernel_id}.json")
         self._client.load_connection_file()
         self._client.start_channels()
-        self._wait_until_ready(time.monotonic() + 60)
+        self._wait_until_ready(time.monotonic() + 240)
 
     def _wait_until_ready(self, deadline: float) -> None:
         while True:
@@ -167,7 +167,7 @@ class Notebook:
 
     def run(self, source: str) -> None:
         """Run a cell, which must not fail."""
-        reply = self._client.execute_interactive(source, timeout=30, output_hook=lambda message: None)
+        reply = self._client.execute_interactive(source, timeout=240, output_hook=lambda message: None)
         assert reply["content"]["status"] == "ok", reply["content"]
 
     def close(self) -> None:
@@ -189,7 +189,7 @@ def notebooks(server: Server) -> Iterator[list[Notebook]]:
 
 def settled(server: Server, names: set[str]) -> list[dict[str, Any]]:
     """Return the notebooks of a reading in which exactly `names` use the slice; a process's end is seen later."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while True:
         seen = [notebook for notebook in server.get("jupyter-vgpu/usage")["notebooks"] if notebook["pids"]]
         if {notebook["path"] for notebook in seen} == names or time.monotonic() > deadline:
