@@ -51,7 +51,7 @@ def test_a_variable_that_sounds_like_a_limit_changes_nothing(ten_gib: Any, name:
         {"JUPYTER_VGPU_SOCKET": "/" + "long" * 100},
         {"JUPYTER_VGPU_SECRET": "0" * 64},
         {"JUPYTER_VGPU_SECRET": "Z" * 64},
-        {"JUPYTER_VGPU_SECRET": secrets.token_hex(32)},
+        pytest.param({"JUPYTER_VGPU_SECRET": secrets.token_hex(32)}, id="another secret"),
         {"JUPYTER_VGPU_SECRET": "abc"},
     ],
     ids=str,
