@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,22 +24,13 @@ def hub() -> Iterator[Any]:
     harness = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(harness)
     agent = harness.Agent()
-    try:
-        agent.start()
-        hub = harness.Hub(agent, HUB_TEST_SERVICE="1", HUB_TEST_ADMINS="quick-root")
-        try:
-            hub.start()
-            # The hub does not wait until its service can do more than answer.
-            page = f"{hub.url}/services/vgpu/"
-            hub.wait_until(lambda: httpx.get(page, timeout=60.0).status_code == 302, f"it serves (see {hub.log})")
-            yield hub
-            hub.stop_all()
-        finally:
-            hub.stop()
-            shutil.rmtree(hub.folder)
-    finally:
-        agent.stop()
-        shutil.rmtree(agent.folder)
+    hub = harness.Hub(agent, HUB_TEST_SERVICE="1", HUB_TEST_ADMINS="quick-root")
+    with agent.running(), hub.running():
+        # The hub does not wait until its service can do more than answer.
+        page = f"{hub.url}/services/vgpu/"
+        hub.wait_until(lambda: httpx.get(page, timeout=60.0).status_code == 302, f"it serves (see {hub.log})")
+        yield hub
+        hub.stop_all()
 
 
 def log_in(page: Page, hub: Any, user: str) -> None:

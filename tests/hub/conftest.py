@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 import pytest
@@ -66,11 +66,37 @@ def end(process: subprocess.Popen[bytes], seconds: float = 120.0) -> None:
         process.wait(seconds)
 
 
-class Agent:
+_Server = TypeVar("_Server", bound="Server")
+
+
+class Server:
+    """A program with a folder of its own, started and stopped by a test."""
+
+    folder: Path
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def running(self: _Server) -> Iterator[_Server]:
+        """Run within the context; nothing is left after it, also where the start fails."""
+        try:
+            self.start()
+            yield self
+        finally:
+            self.stop()
+            shutil.rmtree(self.folder)
+
+
+class Agent(Server):
     """A node agent on simulated boards: one A100 with 80 GiB unless said otherwise."""
 
     def __init__(self, boards: str = "a100-80") -> None:
         self.boards = boards
+        self.options: tuple[str, ...] = ()  # more that it is told
         self.folder = Path(tempfile.mkdtemp(prefix="agent-"))
         self.runtime_dir = self.folder / "run"
         self.client = HubClient(self.runtime_dir, timeout_seconds=60.0)
@@ -80,7 +106,10 @@ class Agent:
         with (self.folder / "log").open("ab") as log:
             command = [*(sys.executable, "-m", "jupyter_vgpu.cli"), "agent", "--simulate", self.boards]
             self.process = subprocess.Popen(
-                [*command, "--runtime-dir", str(self.runtime_dir)], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+                [*command, "--runtime-dir", str(self.runtime_dir), *self.options],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
             )
         wait_until(self.answers, f"the agent starts (see {self.folder / 'log'})")
 
@@ -112,7 +141,7 @@ class Agent:
         return sorted(claim["tenant"] for claim in self.claims())
 
 
-class Hub:
+class Hub(Server):
     """A hub; `api` speaks for an admin's script, `browser` for a person."""
 
     config = HERE / "hub_config.py"
@@ -258,24 +287,14 @@ class Hub:
 
 @pytest.fixture(scope="session")
 def agent_of_the_run() -> Iterator[Agent]:
-    agent = Agent()
-    try:
-        agent.start()
+    with Agent().running() as agent:
         yield agent
-    finally:
-        agent.stop()
-        shutil.rmtree(agent.folder)
 
 
 @pytest.fixture(scope="session")
 def hub_of_the_run(agent_of_the_run: Agent) -> Iterator[Hub]:
-    hub = Hub(agent_of_the_run)
-    try:
-        hub.start()
+    with Hub(agent_of_the_run).running() as hub:
         yield hub
-    finally:
-        hub.stop()
-        shutil.rmtree(hub.folder)
 
 
 @pytest.fixture

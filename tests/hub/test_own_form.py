@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,12 +11,8 @@ import pytest
 @pytest.fixture(scope="module")
 def hub_with_form(request: pytest.FixtureRequest, agent_of_the_run: Any) -> Iterator[Any]:
     hub = agent_of_the_run.hub(HUB_TEST_OWN_FORM="yes")
-    try:
-        hub.start()
+    with hub.running():
         yield hub
-    finally:
-        hub.stop()
-        shutil.rmtree(hub.folder)
 
 
 @pytest.fixture

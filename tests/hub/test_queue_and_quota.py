@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -33,12 +32,8 @@ def own_hub(agent_of_the_run: Any) -> Iterator[Any]:
         },
     }
     hub = agent_of_the_run.hub(HUB_TEST_SETTINGS=json.dumps(settings))
-    try:
-        hub.start()
+    with hub.running():
         yield hub
-    finally:
-        hub.stop()
-        shutil.rmtree(hub.folder)
 
 
 @pytest.fixture

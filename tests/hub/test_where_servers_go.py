@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -29,15 +28,8 @@ WHICH_DEVICES = (
 def lab(agent_of_the_run: Any) -> Iterator[tuple[Any, Any]]:
     agent = type(agent_of_the_run)("2xa100-80")
     hub = agent.hub(HUB_TEST_SETTINGS=json.dumps(SETTINGS), HUB_TEST_PROFILES=json.dumps(PROFILES))
-    try:
-        agent.start()
-        hub.start()
+    with agent.running(), hub.running():
         yield hub, agent
-    finally:
-        hub.stop()
-        agent.stop()
-        shutil.rmtree(hub.folder)
-        shutil.rmtree(agent.folder)
 
 
 @pytest.fixture

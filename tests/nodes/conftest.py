@@ -7,8 +7,6 @@ import importlib.util
 import re
 import secrets
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,20 +44,7 @@ class PortAgent(harness.Agent):  # type: ignore[misc, name-defined]
         self.token_file = self.folder / "token"
         self.token_file.write_text(self.token + "\n")
         self.token_file.chmod(0o600)
-        self._host = host
-        self._options = options
-
-    def start(self) -> None:
-        with (self.folder / "log").open("ab") as log:
-            command = [*(sys.executable, "-m", "jupyter_vgpu.cli"), "agent", "--simulate", self.boards]
-            where = ["--runtime-dir", str(self.runtime_dir), "--listen", f"{self._host}:0"]
-            self.process = subprocess.Popen(
-                [*command, *where, "--token-file", str(self.token_file), *self._options],
-                stdout=log,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-            )
-        harness.wait_until(self.answers, f"the agent starts (see {self.folder / 'log'})")
+        self.options = ("--listen", f"{host}:0", "--token-file", str(self.token_file), *options)
 
     @property
     def url(self) -> str:
@@ -78,13 +63,8 @@ class PortAgent(harness.Agent):  # type: ignore[misc, name-defined]
 
 @contextlib.contextmanager
 def a_port_agent(*options: str, **kwargs: str) -> Iterator[PortAgent]:
-    agent = PortAgent(*options, **kwargs)
-    try:
-        agent.start()
+    with PortAgent(*options, **kwargs).running() as agent:
         yield agent
-    finally:
-        agent.stop()
-        shutil.rmtree(agent.folder)
 
 
 @pytest.fixture(scope="session")

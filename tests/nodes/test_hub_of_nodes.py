@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -16,11 +15,8 @@ WaitUntil = Callable[..., Any]
 @pytest.fixture(scope="module")
 def near(harness: Any) -> Iterator[Any]:
     """The agent of the hub's own node, with one GPU."""
-    agent = harness.Agent("a100-80")
-    agent.start()
-    yield agent
-    agent.stop()
-    shutil.rmtree(agent.folder)
+    with harness.Agent("a100-80").running() as agent:
+        yield agent
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +38,8 @@ def hub_of_the_module(near: Any, far: Any, authority: Any, service: Any) -> Iter
         HUB_TEST_ADMINS="quick-root",
         HUB_TEST_SETTINGS=json.dumps({"agents": agents, "queue_timeout_seconds": 3600.0}),
     )
-    hub.start()
-    yield hub
-    hub.stop()
-    shutil.rmtree(hub.folder)
+    with hub.running():
+        yield hub
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -31,11 +30,8 @@ def a_request(profile: str = "1/4", **more: Any) -> ClaimRequest:
 
 @pytest.fixture(scope="module")
 def near_of_the_module(harness: Any) -> Iterator[Any]:
-    agent = harness.Agent("a100-80")
-    agent.start()
-    yield agent
-    agent.stop()
-    shutil.rmtree(agent.folder)
+    with harness.Agent("a100-80").running() as agent:
+        yield agent
 
 
 @pytest.fixture(scope="module")

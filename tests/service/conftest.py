@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -77,24 +76,14 @@ def xsrf_of() -> Callable[[httpx.Response], str]:
 
 @pytest.fixture(scope="session")
 def agent_of_the_run() -> Iterator[Any]:
-    agent = harness.Agent()
-    try:
-        agent.start()
+    with harness.Agent().running() as agent:
         yield agent
-    finally:
-        agent.stop()
-        shutil.rmtree(agent.folder)
 
 
 @pytest.fixture(scope="session")
 def hub_of_the_run(agent_of_the_run: Any) -> Iterator[ServedHub]:
-    hub = ServedHub(agent_of_the_run, HUB_TEST_SERVICE="1", HUB_TEST_ADMINS="quick-root")
-    try:
-        hub.start()
+    with ServedHub(agent_of_the_run, HUB_TEST_SERVICE="1", HUB_TEST_ADMINS="quick-root").running() as hub:
         yield hub
-    finally:
-        hub.stop()
-        shutil.rmtree(hub.folder)
 
 
 @pytest.fixture
