@@ -25,13 +25,11 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from bench.agent import START_SECONDS, NodeAgent  # noqa: E402
+from bench.agent import NodeAgent  # noqa: E402
 from bench.machine import Card  # noqa: E402
-from bench.processes import WorkerError, die_with_parent  # noqa: E402
 from governor.stage import OURS, Stage, native_environment  # noqa: E402
 from governor.work import BURN, IDLE, equal  # noqa: E402
 
-from jupyter_vgpu.errors import VGPUError  # noqa: E402
 from jupyter_vgpu.sim import create_boards  # noqa: E402
 
 BOARD = "h200"
@@ -54,31 +52,8 @@ sys.exit(main(sys.argv[1:]))
 class WatchedAgent(NodeAgent):
     """An agent that says what its threads are called."""
 
-    def start(self) -> None:
-        """Start it and wait until it answers.
-
-        Raises:
-            WorkerError: It does not start.
-        """
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", AGENT, "agent", "--runtime-dir", str(self.runtime_dir)],
-                env=self._environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=die_with_parent,
-            )
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                self.hub.health()
-                return
-            except VGPUError:
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    raise WorkerError(f"the agent does not start: {self.log.read_text(errors='replace')}") from None
-                time.sleep(0.02)
+    program = ("-c", AGENT)
+    pipes = subprocess.PIPE
 
     def names(self) -> dict[int, str]:
         """Return its threads' names by id."""

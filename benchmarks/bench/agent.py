@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
@@ -25,7 +25,15 @@ HUB_NAME = "benchmark"
 
 
 class NodeAgent:
-    """`jupyter vgpu agent`, in a process of its own."""
+    """`jupyter vgpu agent`, in a process of its own.
+
+    Attributes:
+        program: What Python runs.
+        pipes: Its input and output, as for `Popen`; `None` = this process's own.
+    """
+
+    program: Sequence[str] = ("-m", "jupyter_vgpu.cli")
+    pipes: int | None = None
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         """Say where it lives; nothing is started yet.
@@ -46,10 +54,15 @@ class NodeAgent:
         Raises:
             WorkerError: It does not start.
         """
-        command = [sys.executable, "-m", "jupyter_vgpu.cli", "agent", "--runtime-dir", str(self.runtime_dir)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                command, env=self._environment, stderr=log, start_new_session=True, preexec_fn=die_with_parent
+                [sys.executable, *self.program, "agent", "--runtime-dir", str(self.runtime_dir)],
+                env=self._environment,
+                stdin=self.pipes,
+                stdout=self.pipes,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=die_with_parent,
             )
         deadline = time.monotonic() + START_SECONDS
         while True:
