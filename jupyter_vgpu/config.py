@@ -90,6 +90,23 @@ def parse_ceiling(value: object, share: Fraction | None, key: str) -> int:
     return to_ppm(ceiling)
 
 
+def parse_guarantee(value: object, share: Fraction | None, key: str) -> int:
+    """Return the guarantee that `value` names, in parts per million.
+
+    Args:
+        value: A fraction, as in `parse_fraction`.
+        share: The share it may not be above; `None` = not known before placement.
+        key: Name of the setting, for the message.
+
+    Raises:
+        BadValueError: It is no fraction, or above the share.
+    """
+    guarantee = parse_fraction(value, key)
+    if share is not None and guarantee > share:
+        raise BadValueError(key, value, f"at most the share ({share}) is: what is guaranteed must have been promised")
+    return to_ppm(guarantee)
+
+
 def parse_names(value: object, key: str) -> tuple[str, ...]:
     """Return a list of names, at least one.
 
@@ -107,6 +124,7 @@ class ProfileEntry(Entry):
     share: Annotated[Fraction | None, by(parse_fraction)] = None
     memory: Annotated[Memory | None, by(parse_memory)] = None
     ceiling: Annotated[Fraction | None, by(parse_fraction)] = None
+    guarantee: Annotated[Fraction | None, by(parse_fraction)] = None
     devices: int = Field(1, ge=1, le=MAX_DEVICES, description=f"a whole number of devices from 1 to {MAX_DEVICES} is")
     backend: Literal["auto", "intercept", "whole"] = Field("auto", description=f"one of {', '.join(BACKENDS)} is")
     description: str = Field("", description="a text is")
@@ -162,6 +180,9 @@ def parse_profile(name: str, entry: object, key: str) -> Profile:
         max_hours=written.max_hours,
         allowed_groups=written.allowed_groups,
         order=written.order,
+        guarantee_ppm=0
+        if written.guarantee is None
+        else parse_guarantee(entry["guarantee"], share, f"{key}.guarantee"),
     )
 
 

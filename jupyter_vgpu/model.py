@@ -73,6 +73,8 @@ class Profile:
         max_hours: Longest time a server may hold it, in hours, > 0; `None` = not limited.
         allowed_groups: Groups of the hub whose members may use it; `None` = everyone.
         order: Place on the spawn page, smallest first; those alike in the order they were written in.
+        guarantee_ppm: Least part of a device's time that it gets in each second in which it wants that much, at most
+            the share, counted when it is missed; 0 = none is guaranteed.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Profile:
     max_hours: float | None = None
     allowed_groups: tuple[str, ...] | None = None
     order: int = 0
+    guarantee_ppm: int = 0
 
     def share_on(self, total_bytes: int) -> int:
         """Return the share on a device of `total_bytes`, in parts per million, 1..1,000,000.
@@ -133,6 +136,7 @@ class Grant:
         share_ppm: Promised part of its time.
         ceiling_ppm: Most of its time.
         isolation: Isolation group: the device is shared with grants of the same one only; `""` = of those without one.
+        guarantee_ppm: Least of its time, as in `Profile`; at most the share.
     """
 
     uuid: str
@@ -140,6 +144,7 @@ class Grant:
     share_ppm: int
     ceiling_ppm: int
     isolation: str = ""
+    guarantee_ppm: int = 0
 
 
 @dataclass(frozen=True)

@@ -77,21 +77,29 @@ def rooms(devices: Iterable[Device], grants: Iterable[Grant], drained: Collectio
 def grant_on(room: Room, profile: Profile) -> Grant:
     """Return what `profile` means on the device of `room`, free or not.
 
+    What is guaranteed of a device to all its grants together is never more than the whole: each is promised at least
+    that as its share, and `fits` lets no more shares in.
+
     Raises:
-        BadValueError: It means nothing there: no memory, or a ceiling below the share.
+        BadValueError: It means nothing there: no memory, a ceiling below the share, or a guarantee above it.
     """
     memory_bytes = room.total_bytes if profile.backend == "whole" else profile.memory.of(room.total_bytes)
     share_ppm = profile.share_on(room.total_bytes)
     if memory_bytes < MIB:
         raise BadValueError(f"memory of profile {profile.name!r}", memory_bytes, "at least 1MiB of a device is")
+    its_share = (
+        f"the share is, and {format_bytes(memory_bytes)} of {format_bytes(room.total_bytes)} are a share "
+        f"of {format_ppm(share_ppm)}"
+    )
     if profile.ceiling_ppm < share_ppm:
         raise BadValueError(
-            f"ceiling of profile {profile.name!r}",
-            format_ppm(profile.ceiling_ppm),
-            f"at least the share is, and {format_bytes(memory_bytes)} of {format_bytes(room.total_bytes)} are a share "
-            f"of {format_ppm(share_ppm)}",
+            f"ceiling of profile {profile.name!r}", format_ppm(profile.ceiling_ppm), f"at least {its_share}"
         )
-    return Grant(room.uuid, memory_bytes, share_ppm, profile.ceiling_ppm)
+    if profile.guarantee_ppm > share_ppm:
+        raise BadValueError(
+            f"guarantee of profile {profile.name!r}", format_ppm(profile.guarantee_ppm), f"at most {its_share}"
+        )
+    return Grant(room.uuid, memory_bytes, share_ppm, profile.ceiling_ppm, guarantee_ppm=profile.guarantee_ppm)
 
 
 def fits(room: Room, profile: Profile, isolation: str | None = None) -> bool:

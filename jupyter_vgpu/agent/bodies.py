@@ -29,6 +29,7 @@ class ProfileBody(Body):
     name: StrictStr
     share: Any = None
     ceiling: Any = None
+    guarantee: Any = None
     memory_bytes: Any = None
     memory_fraction: Any = None
     devices: Any = 1
@@ -63,6 +64,8 @@ class ClaimBody(Body):
             entry["share"] = profile.share
         if profile.ceiling is not None:
             entry["ceiling"] = profile.ceiling
+        if profile.guarantee is not None:
+            entry["guarantee"] = profile.guarantee
         if profile.memory_bytes is not None and profile.memory_fraction is not None:
             raise BadValueError("profile.memory_bytes", profile.memory_bytes, "it or memory_fraction is, not both")
         if profile.memory_bytes is not None:

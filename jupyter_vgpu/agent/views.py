@@ -18,6 +18,7 @@ from jupyter_vgpu.client import (
     EnforcedBy,
     EventInfo,
     GovernedInfo,
+    GuaranteeInfo,
     PressureInfo,
     ProcessDeviceInfo,
     ProcessInfo,
@@ -25,7 +26,7 @@ from jupyter_vgpu.client import (
     UsageDeviceInfo,
     UsageInfo,
 )
-from jupyter_vgpu.model import Claim
+from jupyter_vgpu.model import Claim, Grant
 from jupyter_vgpu.placement import Room
 from jupyter_vgpu.units import PPM
 
@@ -49,10 +50,15 @@ def claim_view(claim: Claim, book: ClaimBook) -> ClaimInfo:
                 "memory_bytes": grant.memory_bytes,
                 "share": grant.share_ppm / PPM,
                 "ceiling": grant.ceiling_ppm / PPM,
+                **_guarantee_view(grant),
             }
             for grant in claim.grants
         ],
     }
+
+
+def _guarantee_view(grant: Grant) -> GuaranteeInfo:
+    return {"guarantee": grant.guarantee_ppm / PPM} if grant.guarantee_ppm else {}
 
 
 def device_views(book: ClaimBook, rooms: Sequence[Room]) -> list[DeviceInfo]:
@@ -127,6 +133,7 @@ def slice_view(tenant: Tenant, agent: Agent) -> SliceInfo:
                 "memory_limit_bytes": grant.memory_bytes,
                 "share": grant.share_ppm / PPM,
                 "ceiling": grant.ceiling_ppm / PPM,
+                **_guarantee_view(grant),
                 "total_bytes": devices[grant.uuid].total_bytes if grant.uuid in devices else 0,
             }
             for grant in claim.grants

@@ -43,7 +43,13 @@ class DeviceInfo(_OfNode):
     claims: list[str]
 
 
-class ClaimDeviceInfo(TypedDict):
+class GuaranteeInfo(TypedDict, total=False):
+    """Least part of the device's time in each second in which that much is wanted; absent where none is guaranteed."""
+
+    guarantee: float
+
+
+class ClaimDeviceInfo(GuaranteeInfo):
     """One device's part of a claim."""
 
     uuid: str
@@ -79,7 +85,7 @@ class EnforcedBy(TypedDict):
     note: str
 
 
-class SliceDeviceInfo(TypedDict):
+class SliceDeviceInfo(GuaranteeInfo):
     """One device of the caller's slice."""
 
     uuid: str

@@ -74,6 +74,8 @@ def profile_to_wire(profile: Profile, backend: str = "auto") -> dict[str, Any]:
     }
     if profile.share_ppm:
         wire["share"] = profile.share_ppm / PPM
+    if profile.guarantee_ppm:
+        wire["guarantee"] = profile.guarantee_ppm / PPM
     if profile.memory.fraction is not None:
         wire["memory_fraction"] = str(profile.memory.fraction)
     else:

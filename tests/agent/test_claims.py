@@ -49,6 +49,14 @@ def test_a_claim_says_what_was_granted(agent: Any) -> None:
     assert agent.hub.claims() == [granted.claim]
 
 
+def test_what_is_guaranteed_is_said_where_something_is(agent: Any) -> None:
+    granted = agent.claim(share="1/4", guarantee="1/8")
+
+    assert [device["guarantee"] for device in granted.claim["devices"]] == [0.125]
+    assert [device["guarantee"] for device in agent.user(granted).slice()["devices"]] == [0.125]
+    assert "guarantee" not in agent.claim(share="1/4").claim["devices"][0]
+
+
 def test_the_edits_lead_to_the_agent_and_carry_no_limit(agent: Any) -> None:
     granted = agent.claim(share="1/4", memory="10GiB")
 
@@ -201,6 +209,8 @@ def test_an_id_that_cannot_be_is_an_unknown_one_or_not_found(agent: Any, claim_i
         pytest.param({"profile": {"name": "p", "share": 0.25, "devices": 17}}, "profile.devices", id="17 devices"),
         pytest.param({"profile": {"name": "p", "share": 0.25, "backend": "none"}}, "profile.backend", id="no backend"),
         pytest.param({"profile": {"name": "p", "share": 0.5, "ceiling": 0.25}}, "profile.ceiling", id="low ceiling"),
+        pytest.param({"profile": {"name": "p", "share": 0.25, "guarantee": 0.5}}, "profile.guarantee", id="guarantee"),
+        pytest.param({"profile": {"name": "p", "share": 0.5, "guarantee": 0}}, "profile.guarantee", id="guarantee 0"),
         pytest.param({"profile": {"name": "p", "share": 0.5, "limit": 0}}, "profile.limit", id="a key in the profile"),
         pytest.param({"while_peer_lives": "yes"}, "while_peer_lives", id="yes as text"),
     ],
