@@ -1,6 +1,6 @@
 #include "parts.h"
 
-// How much more than its due is asked for, for who missed its share this many seconds in a row.
+// How much more than its due is asked for, for who missed its share this many seconds in a row, or its guarantee.
 #define LOUD 1.25
 #define MOST_MISSED 3u
 
@@ -88,7 +88,7 @@ void jvgpu_entitle(jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns)
     if (runner->pressed <= IS_PRESSED && runner->entitled < promised) {
       runner->entitled = promised;
     }
-    runner->entitled *= runner->missed >= MOST_MISSED ? LOUD : 1.0;
+    runner->entitled *= runner->missed >= MOST_MISSED || runner->is_raised ? LOUD : 1.0;
     runner->entitled = runner->entitled < 0.001 ? 0.001 : runner->entitled;
   }
 }

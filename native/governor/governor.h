@@ -37,6 +37,7 @@ typedef struct jvgpu_runner_s {
   uint32_t weight_ppm;  // promised share, 1..1000000
   uint32_t ceiling_ppm;  // most it may use, 1..1000000
   uint32_t priority;  // JVGPU_PRIORITY_*: who comes first where more is left than was promised
+  bool     is_raised;  // what it was guaranteed was missed again and again (guarantee.h)
   bool     is_gang;  // one of several devices of a claim
   uint32_t at_work;  // its processes that used something, have something under way or stand: each has a context
   uint32_t blocked;  // threads that stand at the gate or at the bound

@@ -7,19 +7,23 @@
 
 #include "governor.h"
 #include "gpu_model.h"
+#include "guarantee.h"
 
 typedef struct scene_s {
-  model_program_t programs[MODEL_MOST];
-  uint32_t        count;
-  uint32_t        runner_of[MODEL_MOST];  // whose a program is
-  jvgpu_runner_t  runners[MODEL_MOST];
-  uint32_t        runner_count;
-  bool            is_native;
-  bool            pretends;  // the last program says that it waits
-  double          stall_ns;  // a busy machine: threads, the governor's too, are so much late at most
-  double          kept_off_ns;  // the first program has no processor for so long, from its first window on
-  double          part[MODEL_MOST];  // of the device, each runner's, after a run
-  double          total;
+  model_program_t   programs[MODEL_MOST];
+  uint32_t          count;
+  uint32_t          runner_of[MODEL_MOST];  // whose a program is
+  jvgpu_runner_t    runners[MODEL_MOST];
+  uint32_t          runner_count;
+  bool              is_native;
+  bool              pretends;  // the last program says that it waits
+  double            stall_ns;  // a busy machine: threads, the governor's too, are so much late at most
+  double            kept_off_ns;  // the first program has no processor for so long, from its first window on
+  double            part[MODEL_MOST];  // of the device, each runner's, after a run
+  double            total;
+  uint32_t          guarantee_ppm[MODEL_MOST];  // each runner's
+  jvgpu_guarantee_t guarantees[MODEL_MOST];
+  double            guarded_ns[MODEL_MOST];  // what had been charged when they were looked at last
 } scene_t;
 
 static inline void add_process(scene_t *scene, model_program_t program)
@@ -59,6 +63,26 @@ static inline void look(scene_t *scene, jvgpu_governor_t *governor, model_gpu_t 
       (double)jvgpu_governor_look(governor, scene->runners, scene->runner_count, (uint64_t)gpu->now_ns + 1000000000u);
 }
 
+// Hold each runner's guarantee against what it was charged, whoever governs.
+static inline void judge(scene_t *scene, const model_gpu_t *gpu)
+{
+  for (uint32_t i = 0; i < scene->runner_count; i++) {
+    jvgpu_guarantee_t *guarantee = &scene->guarantees[i];
+    double             charged_ns = 0;
+    bool               wants = false;
+    for (uint32_t j = 0; j < scene->count; j++) {
+      if (scene->runner_of[j] == i) {
+        charged_ns += scene->programs[j].charged_ns;
+        wants = wants || scene->programs[j].queued_ns > 0 || scene->programs[j].is_blocked;
+      }
+    }
+    jvgpu_guarantee_set(guarantee, scene->guarantee_ppm[i]);
+    jvgpu_guarantee_note(guarantee, (uint64_t)(charged_ns - scene->guarded_ns[i]), wants,
+                         (uint64_t)gpu->now_ns + 1000000000u);
+    scene->guarded_ns[i] = charged_ns;
+  }
+}
+
 static inline void run_programs(scene_t *scene, model_gpu_t *gpu)
 {
   for (uint32_t i = 0; i < scene->count; i++) {
@@ -81,7 +105,7 @@ static inline void run(scene_t *scene, double seconds)
                           .random = 1,
                           .turn_left_ns = MODEL_TURN_NS,
                           .stall_ns = scene->stall_ns};
-  double           next_ns = 0;
+  double           next_ns = 0, judge_ns = 0;
   double           warm_ns[MODEL_MOST] = {0};
   const double     warm_up_ns = 1e9;
   bool             is_disturbed = false;
@@ -89,6 +113,10 @@ static inline void run(scene_t *scene, double seconds)
   while (gpu.now_ns < warm_up_ns + seconds * 1e9) {
     if (!scene->is_native && gpu.now_ns >= next_ns) {
       look(scene, &governor, &gpu, &next_ns);
+    }
+    if (gpu.now_ns >= judge_ns) {
+      judge(scene, &gpu);
+      judge_ns += 500e3;
     }
     if (gpu.now_ns < warm_up_ns && gpu.now_ns + MODEL_STEP_NS >= warm_up_ns) {
       for (uint32_t i = 0; i < scene->count; i++) {
