@@ -64,16 +64,43 @@ static void forget(CUevent event)
   sim_domain_unlock(domain);
 }
 
+void sim_events_add(CUcontext context, CUevent event, uint64_t position, uint64_t end)
+{
+  event->position = position;
+  event->end = end;
+  if (context->lane == SIM_LANES) {
+    event->moment_ns = sim_now_ns();  // more contexts than the board has places for: their work takes no time
+    return;
+  }
+  event->next = context->unsettled;
+  context->unsettled = event;
+  uint64_t *wanted = &sim_domain(context)->histories[context->lane].wanted;
+  *wanted = position < *wanted ? position : *wanted;
+}
+
 void sim_events_settle(CUcontext context)
 {
+  if (context->lane == SIM_LANES) {
+    return;
+  }
+  sim_domain_t *domain = sim_domain(context);
+  uint64_t      wanted = UINT64_MAX;
   for (CUevent *place = &context->unsettled; *place != NULL;) {
     CUevent event = *place;
-    if (context->lane < SIM_LANES &&
-        sim_turns_moment(sim_domain(context), context->lane, event->position, &event->moment_ns)) {
+    if (sim_turns_moment(domain, context->lane, event->position, &event->moment_ns)) {
       *place = event->next;
     } else {
+      wanted = event->position < wanted ? event->position : wanted;
       place = &event->next;
     }
+  }
+  domain->histories[context->lane].wanted = wanted;
+}
+
+void sim_events_cut(CUcontext context, uint64_t now_ns)
+{
+  for (; context->unsettled != NULL; context->unsettled = context->unsettled->next) {
+    context->unsettled->moment_ns = now_ns;
   }
 }
 
@@ -125,13 +152,7 @@ CUresult sim_event_record(CUevent event, CUstream stream)
   event->host_ticket = atomic_load(&stream->host_issued);
   event->moment_ns = 0;
   if (has_timing) {
-    event->position = sim_submit_timing(stream, TIMING_NS);
-    event->end = event->position + TIMING_NS;
-    sim_domain_t *domain = sim_domain(stream->context);
-    sim_domain_lock(domain);
-    event->next = stream->context->unsettled;
-    stream->context->unsettled = event;
-    sim_domain_unlock(domain);
+    sim_submit_timing(stream, TIMING_NS, event);
   } else {
     event->position = event->end = sim_stream_position(stream);
   }

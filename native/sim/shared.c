@@ -1,5 +1,6 @@
 #include "shared.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -93,7 +94,10 @@ sim_shared_t *sim_shared_open(void)
   return mapping;
 }
 
-// returns: the start time of a living process in clock ticks since boot; 0 when it is gone or a zombie
+#define NOT_KNOWN UINT64_MAX
+
+// returns: the start time of a living process in clock ticks since boot; 0 when it is gone or a zombie; NOT_KNOWN when
+// it cannot be asked for at this moment, the caller having no descriptor left
 // source: proc(5), /proc/pid/stat, fields 3 (state) and 22 (starttime)
 static uint64_t start_time(pid_t pid)
 {
@@ -102,7 +106,7 @@ static uint64_t start_time(pid_t pid)
   snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
-    return 0;
+    return errno == ENOENT ? 0 : NOT_KNOWN;
   }
   const ssize_t count = read(fd, text, sizeof text - 1);
   close(fd);
@@ -126,7 +130,7 @@ static uint64_t start_time(pid_t pid)
 static uint64_t identity_of(pid_t pid)
 {
   const uint64_t ticks = start_time(pid);
-  return ticks == 0 ? 0 : (ticks << PID_BITS | (uint64_t)pid);
+  return ticks == 0 || ticks == NOT_KNOWN ? 0 : (ticks << PID_BITS | (uint64_t)pid);
 }
 
 static _Atomic uint64_t own_identity;
@@ -156,7 +160,9 @@ uint64_t sim_shared_identity(void)
 
 bool sim_shared_is_alive(uint64_t identity)
 {
-  return identity != 0 && identity_of((pid_t)(identity & PID_MASK)) == identity;
+  // Nobody is buried on suspicion: a lane and a slot cannot be given back.
+  const uint64_t ticks = identity == 0 ? 0 : start_time((pid_t)(identity & PID_MASK));
+  return ticks == NOT_KNOWN || (ticks != 0 && ticks << PID_BITS == (identity & ~(uint64_t)PID_MASK));
 }
 
 void sim_domain_lock(sim_domain_t *domain)
@@ -229,9 +235,8 @@ pid_t sim_shared_living_pid(sim_slot_t *slot)
   if (owner == 0) {
     return 0;
   }
-  const pid_t pid = (pid_t)(owner & PID_MASK);
-  if (identity_of(pid) == owner) {
-    return pid;
+  if (sim_shared_is_alive(owner)) {
+    return (pid_t)(owner & PID_MASK);
   }
   // Dead. Its figures are not read while the owner is 0, and the next owner clears them.
   atomic_compare_exchange_strong(&slot->owner, &owner, 0);

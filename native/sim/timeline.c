@@ -35,9 +35,8 @@ static void leave(CUcontext context)
 
 static bool in_has_lane(CUcontext context)
 {
-  sim_turns_t *turns = &sim_domain(context)->turns;
   if (context->lane == SIM_LANES && sim_context_is_alive(context)) {
-    context->lane = sim_turns_take_lane(turns, sim_shared_identity());
+    context->lane = sim_turns_take_lane(sim_domain(context), sim_shared_identity());
   }
   return context->lane < SIM_LANES;
 }
@@ -49,6 +48,7 @@ void sim_lane_drop(CUcontext context)
     return;
   }
   enter(context, &now);
+  sim_events_cut(context, now);
   sim_turns_drop_lane(&sim_domain(context)->turns, context->lane);
   context->lane = SIM_LANES;
   leave(context);
@@ -186,11 +186,11 @@ void sim_unit_end(void)
   }
 }
 
-static uint64_t submit(CUstream stream, uint64_t duration_ns, bool is_timing)
+static uint64_t submit(CUstream stream, uint64_t duration_ns, CUevent timing)
 {
   uint64_t now;
   uint64_t start = 0;
-  enter_to_submit(stream, is_timing, &now);
+  enter_to_submit(stream, timing != NULL, &now);
   if (in_has_lane(stream->context)) {
     const uint64_t position = in_position(stream);
     const uint64_t arrival = in_arrival(stream->context, now);
@@ -199,19 +199,22 @@ static uint64_t submit(CUstream stream, uint64_t duration_ns, bool is_timing)
       in_queue(stream, start, duration_ns, 0);
     }
   }
-  stream->timing_end = is_timing ? stream->until : stream->timing_end;
+  if (timing != NULL) {
+    stream->timing_end = stream->until;
+    sim_events_add(stream->context, timing, start, start + duration_ns);
+  }
   leave(stream->context);
   return start;
 }
 
 uint64_t sim_submit(CUstream stream, uint64_t duration_ns)
 {
-  return submit(stream, duration_ns, false);
+  return submit(stream, duration_ns, NULL);
 }
 
-uint64_t sim_submit_timing(CUstream stream, uint64_t duration_ns)
+void sim_submit_timing(CUstream stream, uint64_t duration_ns, CUevent event)
 {
-  return submit(stream, duration_ns, true);
+  submit(stream, duration_ns, event);
 }
 
 // ---- asking and waiting

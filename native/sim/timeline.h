@@ -29,8 +29,8 @@ typedef struct sim_unit_s {
 // Queue work: the stream is busy `duration_ns` longer.
 // returns: where it starts
 uint64_t sim_submit(CUstream stream, uint64_t duration_ns);
-// The same for a timing event.
-uint64_t sim_submit_timing(CUstream stream, uint64_t duration_ns);
+// The same for a timing event, which is told its moment once the context is there.
+void sim_submit_timing(CUstream stream, uint64_t duration_ns, CUevent event);
 // The same for a launch: it takes SMs, the host's time, and a place in the stream's queue, for which it may wait.
 void sim_submit_launch(CUstream stream, const sim_cost_t *cost);
 // What the calling thread submits between the two reaches the device as one, as a graph does: no pause of the host
@@ -60,8 +60,12 @@ void sim_host_catch_up(void);
 void sim_host_resume(uint64_t due_ns);
 void sim_sleep_until(uint64_t deadline_ns);
 
-// Notes the moments of the context's timing events that lie in the past (event.c).
-// pre: the context's domain entered
+// Timing events whose moment is not known yet (event.c).
+// pre of all three: the context's domain entered
+void sim_events_add(CUcontext context, CUevent event, uint64_t position, uint64_t end);
+// Notes the moments that lie in the past.
 void sim_events_settle(CUcontext context);
+// The context gets no further: the rest is cut off now.
+void sim_events_cut(CUcontext context, uint64_t now_ns);
 
 #endif

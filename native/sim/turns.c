@@ -5,10 +5,10 @@
 
 // What one walk through the schedule is for.
 typedef struct sim_walk_s {
-  sim_span_t (*spans)[SIM_SPANS];  // NULL: only looking ahead
-  uint32_t watched;                // lane
-  uint64_t position;               // of the watched lane
-  uint64_t reached_ns;             // when it got there; 0 = not yet
+  sim_history_t *histories;   // NULL: only looking ahead
+  uint32_t       watched;     // lane
+  uint64_t       position;    // of the watched lane
+  uint64_t       reached_ns;  // when it got there; 0 = not yet
 } sim_walk_t;
 
 static bool is_runnable(const sim_lane_t *lane)
@@ -79,33 +79,63 @@ static void count(sim_turns_t *turns, uint64_t busy_ns, uint64_t sm_ns)
 
 // ---- execution
 
+// returns: when the lane got to `position`, or to the nearest one of the span
+// In floating point: products of two times of seconds do not fit, and it is exact to a nanosecond for weeks.
+static uint64_t moment_in(const sim_span_t *span, uint64_t position)
+{
+  if (position <= span->start || span->end <= span->start) {
+    return span->from_ns;
+  }
+  if (position >= span->end) {
+    return span->until_ns;
+  }
+  const double pace = (double)(span->until_ns - span->from_ns) / (double)(span->end - span->start);
+  return span->from_ns + (uint64_t)((double)(position - span->start) * pace);
+}
+
+static void remember(sim_history_t *history, uint64_t *count, sim_span_t span)
+{
+  sim_span_t *place = &history->spans[*count % SIM_SPANS];
+  if (*count >= SIM_SPANS && place->end > history->wanted) {
+    // One with the next. It begins at what is asked for: what was told earlier is before all that will be.
+    sim_span_t *next = &history->spans[(*count + 1) % SIM_SPANS];
+    next->from_ns = moment_in(place, history->wanted);
+    next->start = place->start > history->wanted ? place->start : history->wanted;
+  }
+  *place = span;
+  ++*count;
+}
+
+// returns: true when `span`, which follows `last`, goes on at its pace (which changes under MPS): the moment between the
+// two can then be told, to two nanoseconds, from where both together begin and end
+static bool is_as_fast(const sim_span_t *last, const sim_span_t *span)
+{
+  const sim_span_t both = {
+      .from_ns = last->from_ns, .until_ns = span->until_ns, .start = last->start, .end = span->end};
+  const uint64_t told_ns = moment_in(&both, span->start);
+  return told_ns + 2 >= span->from_ns && told_ns <= span->from_ns + 2;
+}
+
 static void note(sim_walk_t *walk, sim_turns_t *turns, uint32_t number, uint64_t from, uint64_t until, uint64_t amount)
 {
-  sim_lane_t    *lane = &turns->lanes[number];
-  const uint64_t start = lane->done;
-  const uint64_t end = start + amount;
-  lane->done = end;
-  if (walk->spans == NULL) {
-    if (number == walk->watched && end >= walk->position && walk->reached_ns == 0) {
-      walk->reached_ns = until - (amount == 0 ? 0 : (end - walk->position) * (until - from) / amount);
+  sim_lane_t      *lane = &turns->lanes[number];
+  const sim_span_t span = {.from_ns = from, .until_ns = until, .start = lane->done, .end = lane->done + amount};
+  lane->done = span.end;
+  if (walk->histories == NULL) {
+    if (number == walk->watched && span.end >= walk->position && walk->reached_ns == 0) {
+      walk->reached_ns = moment_in(&span, walk->position);
     }
     return;
   }
   lane->busy_ns += until - from;
-  sim_span_t *spans = walk->spans[number];
-  sim_span_t *last = &spans[(lane->span_count + SIM_SPANS - 1) % SIM_SPANS];
-  // One stretch, as long as the pace is the same: it differs under MPS, where it is known to a thousandth.
-  const double pace = until == from ? 1.0 : (double)amount / (double)(until - from);
-  const double last_pace = last->until_ns == last->from_ns
-                               ? 1.0
-                               : (double)(last->end - last->start) / (double)(last->until_ns - last->from_ns);
-  if (lane->span_count > 0 && last->until_ns == from && last->end == start && pace > last_pace * 0.999 &&
-      pace < last_pace * 1.001) {
+  sim_history_t *history = &walk->histories[number];
+  sim_span_t    *last = &history->spans[(lane->span_count + SIM_SPANS - 1) % SIM_SPANS];
+  if (lane->span_count > 0 && last->until_ns == from && last->end == span.start && is_as_fast(last, &span)) {
     last->until_ns = until;
-    last->end = end;
-    return;
+    last->end = span.end;
+  } else {
+    remember(history, &lane->span_count, span);
   }
-  spans[lane->span_count++ % SIM_SPANS] = (sim_span_t){.from_ns = from, .until_ns = until, .start = start, .end = end};
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -213,7 +243,7 @@ void sim_turns_advance(sim_domain_t *domain, uint64_t to_ns)
 {
   enum { MOST_STEPS = 1000000 };
   sim_turns_t *turns = &domain->turns;
-  sim_walk_t   walk = {.spans = domain->spans};
+  sim_walk_t   walk = {.histories = domain->histories};
   // More than any real past holds; whatever then is left did not happen.
   for (uint32_t i = 0; i < MOST_STEPS && turns->now_ns < to_ns; i++) {
     const uint64_t window = turns->now_ns >> SIM_WINDOW_SHIFT;
@@ -233,10 +263,11 @@ void sim_turns_advance(sim_domain_t *domain, uint64_t to_ns)
 
 // ---- lanes
 
-uint32_t sim_turns_take_lane(sim_turns_t *turns, uint64_t owner)
+uint32_t sim_turns_take_lane(sim_domain_t *domain, uint64_t owner)
 {
-  uint64_t last_order = 0;
-  uint32_t found = SIM_LANES;
+  sim_turns_t *turns = &domain->turns;
+  uint64_t     last_order = 0;
+  uint32_t     found = SIM_LANES;
   for (uint32_t i = 0; i < SIM_LANES; i++) {
     const bool is_free = atomic_load(&turns->lanes[i].owner) == 0;
     found = is_free && found == SIM_LANES ? i : found;
@@ -250,6 +281,7 @@ uint32_t sim_turns_take_lane(sim_turns_t *turns, uint64_t owner)
   sim_lane_t *lane = &turns->lanes[found];
   memset(lane, 0, sizeof *lane);
   lane->order = last_order + 1;
+  domain->histories[found].wanted = UINT64_MAX;
   atomic_store(&lane->owner, owner);
   if (found >= turns->lane_count) {
     turns->lane_count = found + 1;
@@ -314,11 +346,9 @@ bool sim_turns_moment(const sim_domain_t *domain, uint32_t lane, uint64_t positi
   }
   const uint64_t oldest = of->span_count > SIM_SPANS ? of->span_count - SIM_SPANS : 0;
   for (uint64_t i = of->span_count; i-- > oldest;) {
-    const sim_span_t *span = &domain->spans[lane][i % SIM_SPANS];
+    const sim_span_t *span = &domain->histories[lane].spans[i % SIM_SPANS];
     if (span->start <= position || i == oldest) {
-      const uint64_t length = span->end - span->start;
-      const uint64_t into = position > span->start ? position - span->start : 0;
-      *moment_ns = span->from_ns + (length == 0 ? 0 : into * (span->until_ns - span->from_ns) / length);
+      *moment_ns = moment_in(span, position);
       return true;
     }
   }

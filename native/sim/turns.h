@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define SIM_LANES 128u  // per domain
-#define SIM_SPANS 64u   // stretches remembered per lane
+#define SIM_SPANS 63u   // stretches remembered per lane
 
 // The model's constants. source: measured on an H200, docs/simulated-board.md
 enum {
@@ -34,6 +34,14 @@ typedef struct sim_span_s {
   uint64_t start;
   uint64_t end;
 } sim_span_t;
+
+// What a lane executed lately, newest last, in a ring. When it is full and a position of the oldest stretch is still
+// asked for, the two oldest become one: what lies in it is then known to a round of turns, in the right order still.
+typedef struct sim_history_s {
+  uint64_t   wanted;  // lowest position whose moment is asked for; UINT64_MAX = none
+  uint64_t   reserved[3];
+  sim_span_t spans[SIM_SPANS];
+} sim_history_t;
 
 typedef struct sim_lane_s {
   _Atomic uint64_t owner;         // identity of the process; 0 = free
@@ -71,7 +79,7 @@ typedef struct sim_domain_s {
   _Atomic uint64_t lock;  // identity of the process inside; 0 = nobody
   uint64_t         reserved[7];
   sim_turns_t      turns;
-  sim_span_t       spans[SIM_LANES][SIM_SPANS];
+  sim_history_t    histories[SIM_LANES];
 } sim_domain_t;
 
 // Brings the schedule up to `to_ns` and notes who executed when.
@@ -80,7 +88,7 @@ void sim_turns_advance(sim_domain_t *domain, uint64_t to_ns);
 // pre of the following: the schedule is up to now
 
 // returns: a lane of `owner`, at position 0; SIM_LANES when all are taken
-uint32_t sim_turns_take_lane(sim_turns_t *turns, uint64_t owner);
+uint32_t sim_turns_take_lane(sim_domain_t *domain, uint64_t owner);
 void sim_turns_drop_lane(sim_turns_t *turns, uint32_t lane);
 
 // returns: true when no other lane has work

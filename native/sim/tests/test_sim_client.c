@@ -27,6 +27,10 @@ CUresult cuStreamSynchronize(CUstream stream);
 CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void *user_data);
 CUresult cuMemsetD32_v2(CUdeviceptr dptr, unsigned int value, size_t count);
 CUresult cuMemcpyDtoH_v2(void *to, CUdeviceptr from, size_t bytes);
+CUresult cuEventCreate(CUevent *event, unsigned int flags);
+CUresult cuEventRecord(CUevent event, CUstream stream);
+CUresult cuEventSynchronize(CUevent event);
+CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end);
 CUresult cuModuleLoadData(CUmodule *module, const void *image);
 CUresult cuModuleUnload(CUmodule module);
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name);
@@ -121,6 +125,28 @@ static void add_one(void *number)
   atomic_fetch_add((_Atomic int *)number, 1);
 }
 
+// Catches a bug where what a context had not done when it was destroyed had been over since the machine was started.
+static void check_cut_off(void)
+{
+  CUcontext  context;
+  CUmodule   module;
+  CUfunction busy;
+  CUevent    events[2];
+  float      ms = 0;
+  cuCtxCreate_v2(&context, 0, 0);
+  cuModuleLoadData(&module, "// any text");
+  cuModuleGetFunction(&busy, module, "sim_busy_20000us");
+  cuEventCreate(&events[0], 0);
+  cuEventCreate(&events[1], 0);
+  cuEventRecord(events[0], NULL);
+  cuEventSynchronize(events[0]);
+  cuLaunchKernel(busy, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL);
+  CHECK("an event after a launch", cuEventRecord(events[1], NULL) == CUDA_SUCCESS);
+  CHECK("a context that has work goes", cuCtxDestroy_v2(context) == CUDA_SUCCESS);
+  CHECK("its last event is not before its first",
+        cuEventElapsedTime(&ms, events[0], events[1]) != CUDA_SUCCESS || ms >= 0);
+}
+
 static void check_work(void)
 {
   CUmodule    module;
@@ -164,6 +190,7 @@ int main(void)
   CHECK("becomes current", cuCtxSetCurrent(context) == CUDA_SUCCESS);
   check_memory();
   check_contexts();
+  check_cut_off();
   check_work();
   if (path != NULL) {
     unlink(path);

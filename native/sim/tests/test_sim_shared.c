@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "check.h"
@@ -119,6 +120,40 @@ static void check_killed(sim_shared_t *shared)
   CHECK("who leaves holds nothing", sim_shared_used(shared, 0) == 0);
 }
 
+// Catches a bug where a process without a descriptor left took all others for dead, and their memory from them.
+static void check_descriptors(sim_shared_t *shared)
+{
+  int  ready[2];
+  char byte = 0;
+  if (pipe(ready) != 0) {
+    CHECK("a pipe", 0);
+    return;
+  }
+  const pid_t pid = fork();
+  if (pid == 0) {
+    byte = (char)sim_shared_reserve(shared, sim_shared_claim_slot(shared), 0, BOARD_BYTES);
+    if (write(ready[1], &byte, 1) == 1) {
+      pause();
+    }
+    _exit(1);
+  }
+  struct rlimit limit;
+  CHECK("the child took the whole board", read(ready[0], &byte, 1) == 1 && byte == 1);
+  sim_slot_t *slot = sim_shared_claim_slot(shared);
+  getrlimit(RLIMIT_NOFILE, &limit);
+  const struct rlimit none = {.rlim_cur = 0, .rlim_max = limit.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  const uint64_t used = sim_shared_used(shared, 0);
+  const bool     got = sim_shared_reserve(shared, slot, 0, 1);
+  setrlimit(RLIMIT_NOFILE, &limit);
+  CHECK("who has no descriptor left sees what others hold", used == BOARD_BYTES);
+  CHECK("and takes nothing from them", !got && sim_shared_used(shared, 0) == BOARD_BYTES);
+  sim_shared_leave(slot);
+  kill(pid, SIGKILL);
+  waitpid(pid, NULL, 0);
+  CHECK("a dead one is buried again", sim_shared_used(shared, 0) == 0);
+}
+
 static void check_files(char *path)
 {
   CHECK("a state file cut short is not one", truncate(path, 4096) == 0 && sim_shared_open() == NULL);
@@ -141,6 +176,7 @@ int main(void)
     check_race(shared);
     check_fit(shared);
     check_killed(shared);
+    check_descriptors(shared);
     check_files(path);
     unlink(path);
   }

@@ -11,7 +11,7 @@ static sim_domain_t *domain;
 
 static uint32_t lane_with(uint64_t work_ns)
 {
-  const uint32_t lane = sim_turns_take_lane(&domain->turns, 1 + domain->turns.lane_count);
+  const uint32_t lane = sim_turns_take_lane(domain, 1 + domain->turns.lane_count);
   sim_turns_queue(&domain->turns, lane, work_ns, 1000000);
   return lane;
 }
@@ -62,6 +62,87 @@ static void test_two(void)
   CHECK("who is left has the rest, but for a switch", done(two) - before >= 10 * MS - SIM_SWITCH_NS);
 }
 
+// Catches a bug where the moments of one stretch longer than four seconds were numbers that did not fit.
+static void test_long_stretch(void)
+{
+  uint64_t moment = 0;
+  fresh();
+  const uint32_t lane = lane_with(100000ull * MS);
+  CHECK("the end of long work is foreseen",
+        sim_turns_predict(&domain->turns, lane, 70000ull * MS, UINT64_MAX) == 71000ull * MS);
+  sim_turns_advance(domain, 91000ull * MS);
+  CHECK("a moment in it is remembered",
+        sim_turns_moment(domain, lane, 80000ull * MS, &moment) && moment == 81000ull * MS);
+}
+
+// Catches a bug where what began more turns ago than are remembered began, and ended, with the oldest of them.
+static void test_many_turns(void)
+{
+  enum { EVENTS = 40, APART_NS = 50 * MS };
+  static uint64_t moments[EVENTS];
+  const uint64_t  round = 2 * (SIM_TURN_NS + SIM_SWITCH_NS);
+  fresh();
+  const uint32_t one = lane_with(10000ull * MS);
+  lane_with(10000ull * MS);
+  domain->histories[one].wanted = APART_NS;
+  sim_turns_advance(domain, 1000ull * MS + 2000 * round);
+  uint64_t worst_ns = 0;
+  for (uint64_t i = 0; i < EVENTS; i++) {
+    const uint64_t position = (i + 1) * APART_NS;
+    const uint64_t truth = 1000ull * MS + position / SIM_TURN_NS * round + position % SIM_TURN_NS;
+    if (!sim_turns_moment(domain, one, position, &moments[i]) || (i > 0 && moments[i] <= moments[i - 1])) {
+      worst_ns = UINT64_MAX;
+      break;
+    }
+    const uint64_t wrong_ns = moments[i] > truth ? moments[i] - truth : truth - moments[i];
+    worst_ns = wrong_ns > worst_ns ? wrong_ns : worst_ns;
+    CHECK("the first that is asked for is known exactly", i > 0 || wrong_ns == 0);
+  }
+  CHECK("all others to a round, and one after the other", worst_ns < round);
+}
+
+// However often somebody asks meanwhile, and however many turns lie in between: positions in the order of their moments.
+static void test_order(void)
+{
+  enum { EVENTS = 2000 };
+  static uint64_t positions[EVENTS];
+  uint64_t        last_ns = 0;
+  uint32_t        queued = 0;
+  uint32_t        asked = 0;
+  unsigned int    seed = 7;
+  bool            in_order = true;
+  for (uint32_t is_mps = 0; is_mps < 2; is_mps++) {
+    fresh();
+    domain->turns.is_mps = is_mps;
+    const uint32_t lanes[] = {lane_with(1), lane_with(1), lane_with(1)};
+    uint64_t       now_ns = 1000ull * MS;
+    for (last_ns = queued = asked = 0; queued < EVENTS;) {
+      const uint32_t lane = lanes[rand_r(&seed) % 3];
+      const uint64_t from = domain->turns.lanes[lane].goal;
+      now_ns += (uint64_t)rand_r(&seed) % (rand_r(&seed) % 50 == 0 ? 900 * MS : 1 * MS);
+      sim_turns_advance(domain, now_ns);
+      if (from < domain->turns.lanes[lane].done + 3000ull * MS) {
+        if (lane == lanes[0]) {
+          positions[queued++] = from;
+          domain->histories[lane].wanted = positions[asked];
+        }
+        // The demands differ by a thousandth, so that under MPS the pace changes all the time, and hardly.
+        sim_turns_queue(&domain->turns, lane, from + (uint64_t)rand_r(&seed) % (20 * MS) + 1,
+                        900000 + (uint32_t)rand_r(&seed) % 900);
+      }
+      uint64_t moment = 0;
+      while (rand_r(&seed) % 3 == 0 && asked < queued &&
+             sim_turns_moment(domain, lanes[0], positions[asked], &moment)) {
+        in_order = in_order && moment + 2 >= last_ns && moment <= now_ns;
+        last_ns = moment;
+        asked++;
+        domain->histories[lanes[0]].wanted = asked < queued ? positions[asked] : UINT64_MAX;
+      }
+    }
+    CHECK("what comes later in a context's work is never said to be earlier", in_order && asked > EVENTS / 2);
+  }
+}
+
 static void test_lost_turn(void)
 {
   uint64_t first = 0;
@@ -79,7 +160,7 @@ static void test_newcomer(void)
 {
   fresh();
   const uint32_t busy = lane_with(1000ull * MS);
-  const uint32_t rare = sim_turns_take_lane(&domain->turns, 99);
+  const uint32_t rare = sim_turns_take_lane(domain, 99);
   sim_turns_advance(domain, 1050ull * MS);
   sim_turns_queue(&domain->turns, rare, 20000, 1000000);
   CHECK("who comes now and then waits for a whole turn", sim_turns_predict(&domain->turns, rare, 20000, UINT64_MAX) ==
@@ -131,6 +212,9 @@ int main(void)
 {
   test_alone();
   test_two();
+  test_long_stretch();
+  test_many_turns();
+  test_order();
   test_lost_turn();
   test_newcomer();
   test_together();
