@@ -77,6 +77,14 @@ typedef struct jvgpu_steered_s {
   uint32_t is_governed;
 } jvgpu_steered_t;
 
+// How a claim's guarantee on one device was kept.
+typedef struct jvgpu_guaranteed_s {
+  uint64_t violations;      // seconds in which it would have used that much and had less
+  uint32_t in_a_row;        // of those, up to the last second
+  uint32_t least_ppm;       // 0 = nothing is guaranteed
+  uint32_t is_raised;       // its priority is a class higher
+} jvgpu_guaranteed_t;
+
 // One thing that the governor saw or did.
 typedef struct jvgpu_trace_s {
   uint64_t time_ns;         // CLOCK_MONOTONIC
@@ -101,6 +109,13 @@ void jvgpu_steering_drop(jvgpu_steering_t *steering, jvgpu_tenant_t *tenant);
 // Returns 0, or -1 when that device of the claim is not steered.
 int jvgpu_steering_read(jvgpu_steering_t *steering, const jvgpu_tenant_t *tenant, uint32_t index,
                         jvgpu_steered_t *steered);
+// Guarantee that device of the claim `least_ppm` of its time in each second in which it wants that much; 0 = nothing.
+// Returns 0, or -1 when it is not steered, or for more than the whole.
+int jvgpu_steering_guarantee(jvgpu_steering_t *steering, const jvgpu_tenant_t *tenant, uint32_t index,
+                             uint32_t least_ppm);
+// Returns 0, or -1 when that device of the claim is not steered.
+int jvgpu_steering_guaranteed(jvgpu_steering_t *steering, const jvgpu_tenant_t *tenant, uint32_t index,
+                              jvgpu_guaranteed_t *guaranteed);
 // Keep (1) or do not keep (0) records of what happens.
 void jvgpu_steering_record(jvgpu_steering_t *steering, uint32_t keep);
 // Take out the oldest records, at most `room`. Returns how many. *lost: records that were written over before.

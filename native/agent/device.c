@@ -61,6 +61,7 @@ static void look(jvgpu_steered_device_t *device, jvgpu_records_t *records, uint6
 {
   for (uint32_t i = 0; i < device->count; i++) {
     jvgpu_steered_read(device->steered[i], &device->runners[i]);
+    jvgpu_steered_judge(device->steered[i], &device->runners[i], at_ns);
   }
   record_look(device, records, at_ns);
   const uint64_t pause_ns = jvgpu_governor_look(&device->governor, device->runners, device->count, at_ns);
@@ -171,7 +172,8 @@ bool jvgpu_steered_device_add(jvgpu_steered_device_t *device, struct jvgpu_tenan
   if (steered == NULL) {
     return false;
   }
-  *steered = (jvgpu_steered_runner_t){.tenant = tenant, .index = index, .number = number, .was_open = true};
+  *steered = (jvgpu_steered_runner_t){
+      .tenant = tenant, .index = index, .number = number, .priority = priority, .was_open = true};
   device->runners[device->count] =
       (jvgpu_runner_t){.priority = priority, .is_gang = tenant->device_count > 1, .is_open = true};
   device->steered[device->count] = steered;

@@ -79,6 +79,15 @@ void jvgpu_steered_read(jvgpu_steered_runner_t *steered, jvgpu_runner_t *runner)
   }
 }
 
+// Only what others keep it from is owed: not what its own ceiling does, nor work that gets nowhere at an open gate.
+void jvgpu_steered_judge(jvgpu_steered_runner_t *steered, jvgpu_runner_t *runner, uint64_t at_ns)
+{
+  const bool wanted = runner->wants && !runner->is_capped && !runner->is_stuck;
+  jvgpu_guarantee_note(&steered->guarantee, runner->used_ns, wanted, at_ns);
+  runner->is_raised = steered->guarantee.is_raised;
+  runner->priority = jvgpu_guarantee_priority(&steered->guarantee, steered->priority);
+}
+
 // --- writing pages ------------------------------------------------------------------------------------------
 
 static void set_gate(jvgpu_steered_runner_t *steered, bool is_open, jvgpu_records_t *records, uint64_t at_ns)

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "governor.h"
+#include "guarantee.h"
 #include "records.h"
 #include "tenant.h"
 
@@ -17,6 +18,8 @@ typedef struct jvgpu_steered_runner_s {
   struct jvgpu_tenant_s *tenant;  // NULL = free
   uint32_t               index;   // of the device in the claim
   uint32_t               number;
+  uint32_t               priority;  // the claim's own
+  jvgpu_guarantee_t      guarantee;
   bool                   was_open;
   bool                   was_governed;
   uint64_t               alive_ns;
@@ -29,6 +32,8 @@ typedef struct jvgpu_steered_runner_s {
 
 // Take in what the claim's processes did since the last look, as untrusted figures.
 void jvgpu_steered_read(jvgpu_steered_runner_t *steered, jvgpu_runner_t *runner);
+// Hold its guarantee against that, and say how loudly it asks: between reading and the governor's look.
+void jvgpu_steered_judge(jvgpu_steered_runner_t *steered, jvgpu_runner_t *runner, uint64_t at_ns);
 // Write what the governor decided: gate, bound, a sign of life.
 void jvgpu_steered_write(jvgpu_steered_runner_t *steered, const jvgpu_runner_t *runner, jvgpu_records_t *records,
                          uint64_t at_ns);

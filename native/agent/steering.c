@@ -172,21 +172,61 @@ static void fill(const jvgpu_steered_device_t *device, uint32_t place, jvgpu_ste
                            .is_governed = runner->is_governed};
 }
 
-int jvgpu_steering_read(jvgpu_steering_t *steering, const jvgpu_tenant_t *tenant, uint32_t index, jvgpu_steered_t *out)
+// returns: the device that a claim has at `index`, and in *place where on it; NULL when it is not steered.
+static jvgpu_steered_device_t *find(jvgpu_steering_t *steering, const jvgpu_tenant_t *tenant, uint32_t index,
+                                    uint32_t *place)
 {
-  int result = -1;
-  pthread_mutex_lock(&steering->lock);
-  for (uint32_t i = 0; i < MOST_DEVICES && result != 0; i++) {
-    const jvgpu_steered_device_t *device = &steering->devices[i];
-    for (uint32_t place = 0; place < device->count; place++) {
-      if (device->steered[place]->tenant == tenant && device->steered[place]->index == index) {
-        fill(device, place, out);
-        result = 0;
+  for (uint32_t i = 0; i < MOST_DEVICES; i++) {
+    jvgpu_steered_device_t *device = &steering->devices[i];
+    for (*place = 0; *place < device->count; *place += 1) {
+      if (device->steered[*place]->tenant == tenant && device->steered[*place]->index == index) {
+        return device;
       }
     }
   }
+  return NULL;
+}
+
+int jvgpu_steering_read(jvgpu_steering_t *steering, const jvgpu_tenant_t *tenant, uint32_t index, jvgpu_steered_t *out)
+{
+  uint32_t place;
+  pthread_mutex_lock(&steering->lock);
+  const jvgpu_steered_device_t *device = find(steering, tenant, index, &place);
+  if (device != NULL) {
+    fill(device, place, out);
+  }
   pthread_mutex_unlock(&steering->lock);
-  return result;
+  return device != NULL ? 0 : -1;
+}
+
+int jvgpu_steering_guarantee(jvgpu_steering_t *steering, const jvgpu_tenant_t *tenant, uint32_t index,
+                             uint32_t least_ppm)
+{
+  uint32_t place;
+  pthread_mutex_lock(&steering->lock);
+  const jvgpu_steered_device_t *device = least_ppm <= 1000000 ? find(steering, tenant, index, &place) : NULL;
+  if (device != NULL) {
+    jvgpu_guarantee_set(&device->steered[place]->guarantee, least_ppm);
+  }
+  pthread_mutex_unlock(&steering->lock);
+  return device != NULL ? 0 : -1;
+}
+
+int jvgpu_steering_guaranteed(jvgpu_steering_t *steering, const jvgpu_tenant_t *tenant, uint32_t index,
+                              jvgpu_guaranteed_t *out)
+{
+  uint32_t place;
+  pthread_mutex_lock(&steering->lock);
+  const jvgpu_steered_device_t *device = find(steering, tenant, index, &place);
+  if (device != NULL) {
+    const jvgpu_guarantee_t *guarantee = &device->steered[place]->guarantee;
+    *out = (jvgpu_guaranteed_t){.violations = guarantee->violations,
+                                .in_a_row = guarantee->in_a_row,
+                                .least_ppm = guarantee->least_ppm,
+                                .is_raised = guarantee->is_raised};
+  }
+  pthread_mutex_unlock(&steering->lock);
+  return device != NULL ? 0 : -1;
 }
 
 void jvgpu_steering_record(jvgpu_steering_t *steering, uint32_t keep)

@@ -138,7 +138,7 @@ static void any_seconds(void)
   CHECK("and there were both kinds", violated > 1000 && violated < 19000);
 }
 
-// --- with the governor, on the model GPU ------------------------------------------------------------------------------
+// --- with the governor, on the model GPU ----------------------------------------------------------------------------
 
 static const model_program_t burn = {.launch_ns = 20e3, .host_ns = 4e3};
 
