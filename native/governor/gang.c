@@ -1,25 +1,70 @@
 #include "gang.h"
 
+#include <stddef.h>
+
 #include "parts.h"
 
 // Work that has not moved for itself twice and this is not slow, it waits for another rank.
 #define SPINS_NS (MS / 5)
+// Who spins at closed gates for so long in spite of being let go has them opened.
+#define MOST_SPUN_NS (20 * MS)
 // While a gang drains, who is let go has no more than one launch under way.
 #define ONE_LAUNCH_NS 1u
 // Who was let go is to be stopped before its next launch.
 #define DRAIN_LOOK_NS (MS / 10)
+// Nobody is further ahead of the neediest neighbour than this for each contender, as in governor.c.
+#define LAG_NS (4.0 * MS)
+// Who has devices that nobody else could use gets no further ahead of the neediest than two windows and this.
+#define MOST_AHEAD_NS (50.0 * MS)
+#define WINDOW_NS (10.0 * MS)
+// The driver's switching costs a tenth; work that seems to lose less waits for its other ranks, and is charged for it.
+// source: shared/FACTS.md, native sharing.
+#define MOST_MIXED 0.9
 
-// What all ranks of a gang did, as one runner: time on one device is time on all.
-static void sum_up(jvgpu_runner_t *runner, jvgpu_rank_t *ranks, uint32_t devices, uint64_t now_ns)
+static double part_of(const jvgpu_cohort_t *cohort, const jvgpu_member_t *member)
 {
-  uint64_t used_ns = 0;
-  runner->flight_ns = 0;
+  return (double)__builtin_popcountll(member->devices) / cohort->devices;
+}
+
+static bool is_gang(const jvgpu_member_t *member)
+{
+  return (member->devices & (member->devices - 1)) != 0;
+}
+
+static uint32_t scaled_ppm(uint32_t ppm, double part)
+{
+  return ppm * part < 1.0 ? 1 : (uint32_t)(ppm * part);
+}
+
+// --- taking in ------------------------------------------------------------------------------------------------
+
+// Of what drains before a window all counts that stands in its way, and nothing else.
+static uint64_t flight_for(const jvgpu_cohort_t *cohort, uint32_t index, uint64_t flight_ns)
+{
+  const int    next = cohort->governor.next;
+  const double part = part_of(cohort, &cohort->members[index]);
+  if (next < 0 || next == (int)index) {
+    return (uint64_t)((double)flight_ns * part);
+  }
+  return (cohort->members[index].devices & cohort->members[next].devices) != 0 ? flight_ns : 0;
+}
+
+// What all ranks of a claim did, as one runner: of the cohort's time, a device is its part.
+static void sum_up(jvgpu_cohort_t *cohort, uint32_t index, uint64_t now_ns)
+{
+  const jvgpu_member_t *member = &cohort->members[index];
+  jvgpu_runner_t       *runner = &cohort->runners[index];
+  jvgpu_rank_t         *ranks = &cohort->ranks[(size_t)index * cohort->devices];
+  const double          part = part_of(cohort, member);
+  uint64_t              used_ns = 0, flight_ns = 0;
+  runner->weight_ppm = scaled_ppm(member->weight_ppm, part);
+  runner->ceiling_ppm = member->ceiling_ppm < 1000000 ? scaled_ppm(member->ceiling_ppm, part) : 1000000;
   runner->blocked = 0;
   runner->at_work = 0;
-  for (uint32_t i = 0; i < devices; i++) {
+  for (uint32_t i = 0; i < cohort->devices; i++) {
     jvgpu_rank_t *rank = &ranks[i];
     used_ns += rank->used_ns;
-    runner->flight_ns = rank->flight_ns > runner->flight_ns ? rank->flight_ns : runner->flight_ns;
+    flight_ns = rank->flight_ns > flight_ns ? rank->flight_ns : flight_ns;
     runner->at_work = rank->at_work > runner->at_work ? rank->at_work : runner->at_work;
     runner->blocked += rank->blocked;
     if (rank->used_ns != 0 || rank->flight_ns != rank->last_flight_ns) {
@@ -28,9 +73,132 @@ static void sum_up(jvgpu_runner_t *runner, jvgpu_rank_t *ranks, uint32_t devices
     rank->last_flight_ns = rank->flight_ns;
     rank->used_ns = 0;
   }
-  runner->used_ns = used_ns / devices;
+  runner->used_ns = used_ns / cohort->devices;
+  runner->flight_ns = flight_for(cohort, index, flight_ns);
   runner->is_gang = false;  // it is gated, but on all its devices at once
 }
+
+// --- deciding -----------------------------------------------------------------------------------------------------
+
+// Two gangs that fill the same devices: each gets on only while it has its turn on all of them.
+static bool are_gangs_crossed(const jvgpu_cohort_t *cohort)
+{
+  for (uint32_t i = 0; i < cohort->count; i++) {
+    for (uint32_t j = 0; j < i; j++) {
+      const uint64_t common = cohort->members[i].devices & cohort->members[j].devices;
+      if ((common & (common - 1)) != 0 && may_have_windows(&cohort->runners[i]) &&
+          may_have_windows(&cohort->runners[j])) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+// returns: how many were put into `order`, the neediest first.
+static uint32_t by_need(const jvgpu_cohort_t *cohort, uint16_t *order)
+{
+  for (uint32_t i = 0; i < cohort->count; i++) {
+    uint32_t place = i;
+    for (; place > 0 && cohort->runners[order[place - 1]].virtual_ns > cohort->runners[i].virtual_ns; place--) {
+      order[place] = order[place - 1];
+    }
+    order[place] = (uint16_t)i;
+  }
+  return cohort->count;
+}
+
+static double lag_of(const jvgpu_cohort_t *cohort, uint64_t now_ns)
+{
+  uint32_t active = 0;
+  for (uint32_t i = 0; i < cohort->count; i++) {
+    active += is_active(&cohort->runners[i], now_ns);
+  }
+  return LAG_NS * active;
+}
+
+// Whether one that shares a device is further behind than the lag; not who itself stands back for a third.
+static bool has_to_stand_back(const jvgpu_cohort_t *cohort, uint32_t index, double lag_ns)
+{
+  for (uint32_t i = 0; i < cohort->count; i++) {
+    const bool is_neighbour = i != index && (cohort->members[i].devices & cohort->members[index].devices) != 0;
+    if (is_neighbour && is_eligible(&cohort->runners[i]) && !cohort->members[i].stands_back &&
+        cohort->runners[index].virtual_ns - cohort->runners[i].virtual_ns > lag_ns) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static bool is_kept_out(const jvgpu_cohort_t *cohort, uint32_t index)
+{
+  const jvgpu_governor_t *governor = &cohort->governor;
+  return (governor->holder >= 0 || governor->next >= 0) && governor->holder != (int)index &&
+         jvgpu_windows_keep_out(governor, &cohort->runners[index]);
+}
+
+// Who may work beside a window, or what drains for one: whoever has no device in common with it, as long as
+// the window lasts.
+static void choose_beside(jvgpu_cohort_t *cohort, const uint16_t *order)
+{
+  const jvgpu_governor_t *governor = &cohort->governor;
+  const bool              is_new = governor->holder != cohort->holder || governor->window_ns != cohort->window_ns;
+  uint64_t                taken = governor->holder >= 0 ? cohort->members[governor->holder].devices : 0;
+  taken |= governor->next >= 0 ? cohort->members[governor->next].devices : 0;
+  for (uint32_t i = 0; i < cohort->count; i++) {
+    jvgpu_member_t *member = &cohort->members[i];
+    // A window's next holder goes on where it is already.
+    const bool is_free = governor->next == (int)i || (member->devices & taken) == 0;
+    const bool goes_on = governor->next >= 0 || !is_new;
+    member->is_beside =
+        member->is_beside && goes_on && is_free && is_kept_out(cohort, i) && !cohort->runners[i].is_capped;
+    taken |= member->is_beside ? member->devices : 0;
+  }
+  for (uint32_t place = 0; governor->holder >= 0 && place < cohort->count; place++) {
+    const uint32_t  i = order[place];
+    jvgpu_member_t *member = &cohort->members[i];
+    if (!member->is_beside && (member->devices & taken) == 0 && is_kept_out(cohort, i) &&
+        is_eligible(&cohort->runners[i])) {
+      member->is_beside = true;
+      taken |= member->devices;
+    }
+  }
+  cohort->holder = governor->holder;
+  cohort->window_ns = governor->window_ns;
+}
+
+// The governor holds back for whoever is neediest in the whole cohort: let go on who is in nobody's way.
+static void open_more(jvgpu_cohort_t *cohort, uint64_t now_ns)
+{
+  uint16_t       order[JVGPU_MOST_MEMBERS];
+  const uint32_t count = by_need(cohort, order);
+  const double   lag_ns = lag_of(cohort, now_ns);
+  const double   behind_ns = count != 0 ? cohort->runners[order[0]].virtual_ns : 0.0;
+  choose_beside(cohort, order);
+  for (uint32_t i = 0; i < count; i++) {
+    cohort->members[i].stands_back = false;
+  }
+  for (uint32_t place = 0; place < count; place++) {
+    const uint32_t  i = order[place];
+    jvgpu_runner_t *runner = &cohort->runners[i];
+    jvgpu_member_t *member = &cohort->members[i];
+    if (runner->is_open || runner->is_capped) {
+      continue;
+    }
+    if (is_kept_out(cohort, i)) {
+      runner->is_open = member->is_beside;
+    } else {
+      member->stands_back = has_to_stand_back(cohort, i, lag_ns);
+      runner->is_open = !member->stands_back;
+    }
+    const double most_ns = behind_ns + 2 * WINDOW_NS / runner->entitled + MOST_AHEAD_NS;
+    if (runner->is_open && runner->virtual_ns > most_ns) {
+      runner->virtual_ns = most_ns;
+    }
+  }
+}
+
+// --- ranks that wait for each other at closed gates -------------------------------------------------------------------
 
 static bool spins(const jvgpu_rank_t *rank, uint64_t now_ns)
 {
@@ -38,40 +206,66 @@ static bool spins(const jvgpu_rank_t *rank, uint64_t now_ns)
 }
 
 // returns: whether any rank was let go.
-static bool let_go(jvgpu_rank_t *ranks, uint32_t devices, uint64_t now_ns)
+static bool let_go(const jvgpu_cohort_t *cohort, jvgpu_member_t *member, jvgpu_rank_t *ranks, uint64_t bound_ns,
+                   uint64_t now_ns)
 {
-  bool has_spinner = false, has_any = false;
-  for (uint32_t i = 0; i < devices; i++) {
+  bool has_spinner = false, stands = false, has_any = false;
+  for (uint32_t i = 0; i < cohort->devices; i++) {
     has_spinner = has_spinner || spins(&ranks[i], now_ns);
+    stands = stands || ranks[i].blocked != 0;
   }
-  for (uint32_t i = 0; i < devices; i++) {
+  const bool is_at_it = is_gang(member) && has_spinner && stands;
+  member->spun_since_ns = !is_at_it ? 0 : member->spun_since_ns != 0 ? member->spun_since_ns : now_ns;
+  const bool is_too_long = is_at_it && now_ns - member->spun_since_ns > MOST_SPUN_NS;
+  for (uint32_t i = 0; i < cohort->devices; i++) {
     jvgpu_rank_t *rank = &ranks[i];
-    rank->is_open = has_spinner && rank->flight_ns == 0 && rank->blocked != 0;
-    rank->bound_ns = ONE_LAUNCH_NS;
+    rank->is_open = is_too_long || (is_at_it && rank->flight_ns == 0 && rank->blocked != 0);
+    rank->bound_ns = is_too_long ? bound_ns : ONE_LAUNCH_NS;
     rank->least = 1;
     has_any = has_any || rank->is_open;
   }
   return has_any;
 }
 
-uint64_t jvgpu_gangs_look(jvgpu_governor_t *governor, jvgpu_runner_t *runners, jvgpu_rank_t *ranks, uint32_t count,
-                          uint32_t devices, uint64_t now_ns)
+static void tell(jvgpu_cohort_t *cohort, uint32_t index, uint64_t now_ns, uint64_t *due_ns)
 {
-  for (uint32_t i = 0; i < count; i++) {
-    sum_up(&runners[i], &ranks[i * devices], devices, now_ns);
+  const jvgpu_runner_t *runner = &cohort->runners[index];
+  jvgpu_member_t       *member = &cohort->members[index];
+  jvgpu_rank_t         *ranks = &cohort->ranks[(size_t)index * cohort->devices];
+  const double          part = part_of(cohort, member);
+  member->use = runner->use / part;
+  member->entitled = runner->entitled / part < 1.0 ? runner->entitled / part : 1.0;
+  if (!runner->is_open) {
+    const bool has_any = let_go(cohort, member, ranks, runner->bound_ns, now_ns);
+    *due_ns = has_any && *due_ns > DRAIN_LOOK_NS ? DRAIN_LOOK_NS : *due_ns;
+    return;
   }
-  uint64_t due_ns = jvgpu_governor_look(governor, runners, count, now_ns);
-  for (uint32_t i = 0; i < count; i++) {
-    const jvgpu_runner_t *runner = &runners[i];
-    jvgpu_rank_t         *mine = &ranks[i * devices];
-    if (!runner->is_open && let_go(mine, devices, now_ns)) {
-      due_ns = due_ns < DRAIN_LOOK_NS ? due_ns : DRAIN_LOOK_NS;
-    }
-    for (uint32_t rank = 0; runner->is_open && rank < devices; rank++) {
-      mine[rank].is_open = true;
-      mine[rank].bound_ns = runner->bound_ns;
-      mine[rank].least = runner->least;
-    }
+  member->spun_since_ns = 0;
+  for (uint32_t i = 0; i < cohort->devices; i++) {
+    ranks[i].is_open = true;
+    ranks[i].bound_ns = runner->bound_ns;
+    ranks[i].least = runner->least;
+  }
+}
+
+void jvgpu_cohort_start(jvgpu_cohort_t *cohort)
+{
+  jvgpu_governor_start(&cohort->governor);
+  cohort->holder = -1;
+}
+
+uint64_t jvgpu_cohort_look(jvgpu_cohort_t *cohort, uint64_t now_ns)
+{
+  for (uint32_t i = 0; i < cohort->count; i++) {
+    sum_up(cohort, i, now_ns);
+  }
+  uint64_t due_ns = jvgpu_governor_look(&cohort->governor, cohort->runners, cohort->count, now_ns);
+  if (cohort->governor.mixed_total > MOST_MIXED && are_gangs_crossed(cohort)) {
+    cohort->governor.mixed_total = MOST_MIXED;
+  }
+  open_more(cohort, now_ns);
+  for (uint32_t i = 0; i < cohort->count; i++) {
+    tell(cohort, i, now_ns, &due_ns);
   }
   return due_ns;
 }

@@ -1,4 +1,4 @@
-// Gangs on several GPUs, as arithmetic: each rank launches collectives in a loop. A collective gets on only while
+// Gangs on several GPUs, and others beside them, as arithmetic: each rank launches collectives in a loop. A collective gets on only while
 // it runs on all devices at once; where its peers are not there it spins, and takes its turns of the driver's
 // all the same. Which device's turn is whose, the driver says for each device by itself.
 // source of the constants: gpu_model.h.
@@ -12,6 +12,7 @@
 enum { GANG_DEVICES = 2, MOST_GANGS = 4 };
 
 typedef struct gang_model_s {
+  uint64_t mask;  // of the devices that it has
   double   launch_ns;
   double   host_ns;
   double   skew_ns;  // who stands looks again after as much, at most: ranks launch apart
@@ -33,18 +34,24 @@ typedef struct gang_device_s {
 typedef struct gang_scene_s {
   gang_model_t   gangs[MOST_GANGS];
   jvgpu_runner_t runners[MOST_GANGS];
+  jvgpu_member_t members[MOST_GANGS];
   jvgpu_rank_t   ranks[MOST_GANGS][GANG_DEVICES];
   uint32_t       count;
   bool           is_native;
   gang_device_t  devices[GANG_DEVICES];
   model_gpu_t    clock;  // its time and its chance
-  double         part[MOST_GANGS];
+  double         part[MOST_GANGS];  // of each device that it has
   uint64_t       longest_stop_ns;
 } gang_scene_t;
 
+static inline bool gang_has(const gang_model_t *gang, uint32_t device)
+{
+  return (gang->mask >> device & 1) != 0;
+}
+
 static inline bool gang_has_work(const gang_model_t *gang, uint32_t device)
 {
-  return gang->launched[device] > gang->done;
+  return gang_has(gang, device) && gang->launched[device] > gang->done;
 }
 
 static inline void gang_host(gang_scene_t *scene, gang_model_t *gang, const jvgpu_rank_t *rank, uint32_t device,
@@ -92,7 +99,8 @@ static inline void gang_progress(gang_scene_t *scene)
     gang_model_t *gang = &scene->gangs[i];
     bool          runs = true;
     for (uint32_t d = 0; d < GANG_DEVICES; d++) {
-      runs = runs && scene->devices[d].owner == i && scene->devices[d].dead_ns <= 0 && gang_has_work(gang, d);
+      const bool has_turn = scene->devices[d].owner == i && scene->devices[d].dead_ns <= 0 && gang_has_work(gang, d);
+      runs = runs && (has_turn || !gang_has(gang, d));
     }
     gang->progress_ns += runs ? MODEL_STEP_NS : 0;
     if (gang->progress_ns >= gang->launch_ns) {

@@ -1,4 +1,4 @@
-// Gangs on two model GPUs: ranks that wait for each other, gated together, never for ever.
+// Gangs on two model GPUs, and others beside them: ranks that wait for each other, gated together, never for ever.
 
 #include "gang.h"
 
@@ -8,13 +8,20 @@
 #include "gang_model.h"
 
 #define WARM_UP_NS 1e9
+#define ALL ((1u << GANG_DEVICES) - 1)
+
+static void add_on(gang_scene_t *scene, gang_model_t gang, uint32_t weight_ppm, uint64_t mask)
+{
+  gang.mask = mask;
+  scene->gangs[scene->count] = gang;
+  scene->members[scene->count] = (jvgpu_member_t){.devices = mask, .weight_ppm = weight_ppm, .ceiling_ppm = 1000000};
+  scene->runners[scene->count] = (jvgpu_runner_t){.priority = JVGPU_PRIORITY_NORMAL};
+  scene->count += 1;
+}
 
 static void add(gang_scene_t *scene, gang_model_t gang, uint32_t weight_ppm)
 {
-  scene->gangs[scene->count] = gang;
-  scene->runners[scene->count] =
-      (jvgpu_runner_t){.weight_ppm = weight_ppm, .ceiling_ppm = 1000000, .priority = JVGPU_PRIORITY_NORMAL};
-  scene->count += 1;
+  add_on(scene, gang, weight_ppm, ALL);
 }
 
 static void read_ranks(gang_scene_t *scene)
@@ -23,6 +30,9 @@ static void read_ranks(gang_scene_t *scene)
     gang_model_t *gang = &scene->gangs[i];
     for (uint32_t d = 0; d < GANG_DEVICES; d++) {
       jvgpu_rank_t *rank = &scene->ranks[i][d];
+      if (!gang_has(gang, d)) {
+        continue;
+      }
       rank->used_ns = (uint64_t)((double)(gang->launched[d] - gang->seen[d]) * gang->launch_ns);
       rank->flight_ns = (uint64_t)((double)gang->flight[d] * gang->launch_ns);
       rank->blocked = gang->stands[d];
@@ -34,23 +44,28 @@ static void read_ranks(gang_scene_t *scene)
 
 static void run(gang_scene_t *scene, double seconds)
 {
-  jvgpu_governor_t governor;
-  double           next_ns = 0;
-  uint64_t         warm[MOST_GANGS] = {0}, before[MOST_GANGS] = {0};
-  double           moved_ns[MOST_GANGS] = {0};
+  jvgpu_cohort_t cohort = {.devices = GANG_DEVICES,
+                           .count = scene->count,
+                           .runners = scene->runners,
+                           .members = scene->members,
+                           .ranks = &scene->ranks[0][0]};
+  double         next_ns = 0;
+  uint64_t       warm[MOST_GANGS] = {0}, before[MOST_GANGS] = {0};
+  double         moved_ns[MOST_GANGS] = {0};
   scene->clock.random = 1;
   scene->devices[1].turn_left_ns = MODEL_TURN_NS / 2;  // the devices' turns are not in step
-  jvgpu_governor_start(&governor);
+  jvgpu_cohort_start(&cohort);
   for (double now_ns = 0; now_ns < WARM_UP_NS + seconds * 1e9; now_ns += MODEL_STEP_NS) {
     if (!scene->is_native && now_ns >= next_ns) {
       read_ranks(scene);
-      next_ns = now_ns + (double)jvgpu_gangs_look(&governor, scene->runners, &scene->ranks[0][0], scene->count,
-                                                  GANG_DEVICES, (uint64_t)now_ns + 1000000000u);
+      next_ns = now_ns + (double)jvgpu_cohort_look(&cohort, (uint64_t)now_ns + 1000000000u);
     }
     for (uint32_t i = 0; i < scene->count; i++) {
       for (uint32_t d = 0; d < GANG_DEVICES; d++) {
         const bool is_free = scene->is_native || !scene->runners[i].is_governed;
-        gang_host(scene, &scene->gangs[i], &scene->ranks[i][d], d, is_free);
+        if (gang_has(&scene->gangs[i], d)) {
+          gang_host(scene, &scene->gangs[i], &scene->ranks[i][d], d, is_free);
+        }
       }
     }
     for (uint32_t d = 0; d < GANG_DEVICES; d++) {
@@ -146,8 +161,29 @@ static void one_alone(void)
   CHECK("a gang alone is not steered", !scene.runners[0].is_governed && scene.part[0] > 0.98);
 }
 
+static const gang_model_t busy = {.launch_ns = 0.2e6, .host_ns = 10e3, .skew_ns = 20e3};
+
+static void one_gang_and_one_on_each_device(void)
+{
+  gang_scene_t scene = {.count = 0};
+  add(&scene, all_reduce, 500000);
+  add_on(&scene, busy, 500000, 1);
+  add_on(&scene, busy, 500000, 2);
+  gang_scene_t native = scene;
+  native.is_native = true;
+  run(&native, 4);
+  run(&scene, 4);
+  show("one on 0+1, one each", &native);
+  show("one on 0+1, one each", &scene);
+  for (uint32_t i = 0; i < scene.count; i++) {
+    CHECK("a gang and those that have one of its devices have half each", scene.part[i] > 0.45 && scene.part[i] < 0.53);
+  }
+  CHECK("and nobody ever stops for long", scene.longest_stop_ns < 200e6);
+}
+
 int main(void)
 {
+  one_gang_and_one_on_each_device();
   two_gangs();
   by_weight();
   one_that_gets_nowhere();
