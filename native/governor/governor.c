@@ -4,8 +4,7 @@
 
 // Nobody is further ahead of the neediest than this for each contender. source: governor_model.py, 2..8 ms.
 #define LAG_NS (4.0 * MS)
-// What may be under way: enough that the GPU does not run dry, little enough that a closed gate bites.
-#define MIXED_BOUND_NS (3 * MS)
+// In a window less may be under way (parts.h): it is waited for at its end.
 #define WINDOW_BOUND_NS (2 * MS)
 
 // Who has wanted nothing for so long is idle, and keeps half a lag of its credit; who only pauses, this much.
@@ -20,17 +19,11 @@
 #define MET 0.97
 #define SECOND_NS (1000 * MS)
 
-// Of a ceiling so much may be saved up; it opens again with this much in hand.
+// Of a ceiling so much may be saved up.
 #define SAVED_NS (15.0 * MS)
-#define REOPEN_NS (1.0 * MS)
 
 // Who paused for so many looks is not taken for gone: a bound that jumps up and down serves nobody.
 #define FEWER_LOOKS 64u
-
-#define LOOK_NS (MS / 2)
-#define HANDOVER_LOOK_NS (MS / 10)
-#define ALONE_LOOK_NS (20 * MS)
-#define IDLE_LOOK_NS (50 * MS)
 
 void jvgpu_governor_start(jvgpu_governor_t *governor)
 {
@@ -192,10 +185,8 @@ uint64_t jvgpu_governor_look(jvgpu_governor_t *governor, jvgpu_runner_t *runners
   governor->looked_ns = now_ns;
 
   const uint32_t processes = count_crowd(runners, count, now_ns).processes;
-  bool           has_ceiling = false;
   for (uint32_t i = 0; i < count; i++) {
     take_in(&runners[i], dt_ns, processes, now_ns);
-    has_ceiling = has_ceiling || (runners[i].wants && runners[i].ceiling_ppm < 1000000);
   }
   crowd_t crowd = count_crowd(runners, count, now_ns);
   jvgpu_entitle(runners, count, now_ns);
@@ -213,13 +204,8 @@ uint64_t jvgpu_governor_look(jvgpu_governor_t *governor, jvgpu_runner_t *runners
     runner->is_open = may_launch(governor, runner, (int)i, &crowd);
     runner->used_ns = 0;
   }
-  if (governor->next >= 0) {
-    return HANDOVER_LOOK_NS;
-  }
-  if (is_shared || has_ceiling) {
-    return LOOK_NS;
-  }
-  return crowd.active != 0 ? ALONE_LOOK_NS : IDLE_LOOK_NS;
+  const jvgpu_lag_t lag = {.active = crowd.active, .behind_ns = crowd.behind_ns, .most_ns = lag_of(&crowd)};
+  return jvgpu_pause(governor, runners, count, &lag, now_ns);
 }
 
 uint32_t jvgpu_governor_remove(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, uint32_t index)

@@ -14,6 +14,10 @@
 #define ACTIVE_NS (1000 * MS)
 #define USE_NS (100.0 * MS)
 #define IS_PRESSED 0.9
+// What may be under way: enough that the GPU does not run dry, little enough that a closed gate bites.
+#define MIXED_BOUND_NS (3 * MS)
+// A gate that its ceiling closed opens again with this much in hand.
+#define REOPEN_NS (1.0 * MS)
 
 static inline void smooth(double *figure, double seen, double part)
 {
@@ -51,5 +55,19 @@ void jvgpu_windows_turn(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uin
 void jvgpu_windows_drop(jvgpu_governor_t *governor);
 // returns: whether a runner has to keep out of the window that another holds or is to get.
 bool jvgpu_windows_keep_out(const jvgpu_governor_t *governor, const jvgpu_runner_t *runner);
+// returns: nanoseconds in which neither a window's end nor the next one's beginning can be missed; UINT64_MAX where
+// there are no windows.
+uint64_t jvgpu_windows_pause(const jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count,
+                             uint64_t now_ns);
+
+typedef struct jvgpu_lag_s {
+  uint32_t active;     // runners that wanted something lately
+  double   behind_ns;  // the neediest one's virtual time
+  double   most_ns;    // how far ahead of that one may be
+} jvgpu_lag_t;
+
+// returns: nanoseconds until anything can have to be decided, as far as that can be known.
+uint64_t jvgpu_pause(const jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count,
+                     const jvgpu_lag_t *lag, uint64_t now_ns);
 
 #endif

@@ -17,6 +17,8 @@
 #define MIXED_FOR_NS (100 * MS)
 #define MIXED_SETTLED_NS (50 * MS)
 #define MOST_PATIENCE_NS (16000 * MS)
+// Between two looks where a window is to begin or to end.
+#define HANDOVER_LOOK_NS (MS / 10)
 
 // The GPU does more in its windows than while all interleave, as was measured.
 static bool is_heavy(const jvgpu_governor_t *governor, const jvgpu_runner_t *runner)
@@ -119,14 +121,20 @@ static void learn_fill(const jvgpu_governor_t *governor, jvgpu_runner_t *holder,
   holder->patience_ns = is_heavy(governor, holder) ? PATIENCE_NS : doubled_ns;
 }
 
-// Whether what is left of others' work is so little that the next may begin, or has taken too long.
-static bool have_drained(const jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns)
+// returns: what others, who have to keep out of the next window, still have under way.
+static uint64_t left_of_others(const jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count)
 {
   uint64_t left_ns = 0;
   for (uint32_t i = 0; i < count; i++) {
     left_ns += (int)i != governor->next && jvgpu_windows_keep_out(governor, &runners[i]) ? runners[i].flight_ns : 0;
   }
-  if (left_ns <= OVERLAP_NS) {
+  return left_ns;
+}
+
+// Whether what is left of others' work is so little that the next may begin, or has taken too long.
+static bool have_drained(const jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns)
+{
+  if (left_of_others(governor, runners, count) <= OVERLAP_NS) {
     return true;
   }
   if (now_ns < governor->drain_by_ns) {
@@ -222,4 +230,24 @@ void jvgpu_windows_turn(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uin
   } else {
     jvgpu_windows_drop(governor);
   }
+}
+
+uint64_t jvgpu_windows_pause(const jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count,
+                             uint64_t now_ns)
+{
+  if (governor->next >= 0) {
+    // Half of the way: how long it takes is an estimate, and while nobody works the GPU waits for the look.
+    const uint64_t left_ns = left_of_others(governor, runners, count);
+    const uint64_t half_ns = left_ns > OVERLAP_NS ? (left_ns - OVERLAP_NS) / 2 : 0;
+    return half_ns > HANDOVER_LOOK_NS ? half_ns : HANDOVER_LOOK_NS;
+  }
+  if (governor->holder < 0) {
+    return UINT64_MAX;
+  }
+  // Over by its length, or given up; not as long as the holder still has something under way.
+  const jvgpu_runner_t *holder = &runners[governor->holder];
+  const uint64_t        end_ns = governor->window_ns + QUANTUM_NS;
+  const uint64_t        given_up_ns = (holder->wants ? now_ns + holder->flight_ns : holder->active_ns) + YIELD_NS;
+  const uint64_t        at_ns = given_up_ns < end_ns ? given_up_ns : end_ns;
+  return at_ns > now_ns + HANDOVER_LOOK_NS ? at_ns - now_ns : HANDOVER_LOOK_NS;
 }
