@@ -77,7 +77,7 @@ class PageWatch:
         self._most_held_bytes = max(self._most_held_bytes, held_bytes)
         fall_bytes = self._true_held_bytes - self._most_held_bytes
         if fall_bytes < LEAST_FALL_BYTES or self._least_used_bytes <= self._true_used_bytes - fall_bytes // 4:
-            self._true_used_bytes, self._true_held_bytes = used_bytes, held_bytes
+            self._true_used_bytes, self._true_held_bytes = used_bytes, _on_device(held_bytes, used_bytes)
             self._fallen_looks = 0
             return ""
         self._fallen_looks += 1
@@ -93,3 +93,8 @@ class PageWatch:
         if was_beyond or not self._was_beyond:
             return ""
         return f"it has {format_bytes(unaccounted_bytes)} of device memory that its page does not account for"
+
+
+def _on_device(held_bytes: int, used_bytes: int) -> int:
+    """Return how much of what was granted NVML surely saw: of managed memory, or while the driver works, not all."""
+    return held_bytes if held_bytes <= used_bytes else max(0, used_bytes - MOST_UNACCOUNTED_BYTES)

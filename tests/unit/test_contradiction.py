@@ -76,6 +76,14 @@ def test_more_memory_than_there_is_cannot_be() -> None:
             id="free, and load code meanwhile",
         ),
         pytest.param([still(CONTEXT, 3 * GIB)] * 5, id="managed memory that is not on the device"),
+        pytest.param(
+            [still(CONTEXT, 3 * GIB), *[still(CONTEXT, 0)] * 3 * LOOKS],
+            id="such memory that is given back, or memory that came between NVML's look and the page's and went",
+        ),
+        pytest.param(
+            [still(CONTEXT, 0), (3 * GIB + CONTEXT, 3 * GIB, 8 * GIB, 0), *[still(CONTEXT, 0)] * 3 * LOOKS],
+            id="memory of which NVML saw a part",
+        ),
         pytest.param([still(CONTEXT + GIB, 0)] * 5, id="a gigabyte of code"),
         pytest.param([still(5 * GIB, 0), still(5 * GIB, 4 * GIB)] * 5, id="a page that is a look behind"),
         pytest.param([still(None, 0, 5)] * 5, id="NVML says nothing"),
