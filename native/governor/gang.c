@@ -12,6 +12,8 @@
 #define ONE_LAUNCH_NS 1u
 // Who was let go is to be stopped before its next launch.
 #define DRAIN_LOOK_NS (MS / 10)
+// Where some work beside others, what one leaves another may have.
+#define BESIDE_LOOK_NS (1 * MS)
 // Nobody is further ahead of the neediest neighbour than this for each contender, as in governor.c.
 #define LAG_NS (4.0 * MS)
 // Who has devices that nobody else could use gets no further ahead of the neediest than two windows and this.
@@ -20,6 +22,11 @@
 // The driver's switching costs a tenth; work that seems to lose less waits for its other ranks, and is charged for it.
 // source: shared/FACTS.md, native sharing.
 #define MOST_MIXED 0.9
+
+static uint64_t least(uint64_t one, uint64_t other)
+{
+  return one < other ? one : other;
+}
 
 static double part_of(const jvgpu_cohort_t *cohort, const jvgpu_member_t *member)
 {
@@ -168,8 +175,10 @@ static void choose_beside(jvgpu_cohort_t *cohort, const uint16_t *order)
 }
 
 // The governor holds back for whoever is neediest in the whole cohort: let go on who is in nobody's way.
-static void open_more(jvgpu_cohort_t *cohort, uint64_t now_ns)
+// returns: nanoseconds until more can have to be decided here.
+static uint64_t open_more(jvgpu_cohort_t *cohort, uint64_t now_ns)
 {
+  uint64_t       due_ns = UINT64_MAX;
   uint16_t       order[JVGPU_MOST_MEMBERS];
   const uint32_t count = by_need(cohort, order);
   const double   lag_ns = lag_of(cohort, now_ns);
@@ -191,11 +200,13 @@ static void open_more(jvgpu_cohort_t *cohort, uint64_t now_ns)
       member->stands_back = has_to_stand_back(cohort, i, lag_ns);
       runner->is_open = !member->stands_back;
     }
+    due_ns = runner->is_open ? BESIDE_LOOK_NS : due_ns;
     const double most_ns = behind_ns + 2 * WINDOW_NS / runner->entitled + MOST_AHEAD_NS;
     if (runner->is_open && runner->virtual_ns > most_ns) {
       runner->virtual_ns = most_ns;
     }
   }
+  return due_ns;
 }
 
 // --- ranks that wait for each other at closed gates -------------------------------------------------------------------
@@ -227,6 +238,18 @@ static bool let_go(const jvgpu_cohort_t *cohort, jvgpu_member_t *member, jvgpu_r
   return has_any;
 }
 
+// returns: nanoseconds until a rank can be found to spin.
+static uint64_t until_it_spins(const jvgpu_cohort_t *cohort, const jvgpu_rank_t *ranks, uint64_t now_ns)
+{
+  uint64_t soonest_ns = UINT64_MAX;
+  for (uint32_t i = 0; i < cohort->devices; i++) {
+    const uint64_t at_ns = ranks[i].changed_ns + 2 * ranks[i].flight_ns + SPINS_NS;
+    const uint64_t left_ns = at_ns > now_ns + DRAIN_LOOK_NS ? at_ns - now_ns : DRAIN_LOOK_NS;
+    soonest_ns = ranks[i].flight_ns != 0 && left_ns < soonest_ns ? left_ns : soonest_ns;
+  }
+  return soonest_ns;
+}
+
 static void tell(jvgpu_cohort_t *cohort, uint32_t index, uint64_t now_ns, uint64_t *due_ns)
 {
   const jvgpu_runner_t *runner = &cohort->runners[index];
@@ -236,8 +259,11 @@ static void tell(jvgpu_cohort_t *cohort, uint32_t index, uint64_t now_ns, uint64
   member->use = runner->use / part;
   member->entitled = runner->entitled / part < 1.0 ? runner->entitled / part : 1.0;
   if (!runner->is_open) {
-    const bool has_any = let_go(cohort, member, ranks, runner->bound_ns, now_ns);
-    *due_ns = has_any && *due_ns > DRAIN_LOOK_NS ? DRAIN_LOOK_NS : *due_ns;
+    const bool     has_any = let_go(cohort, member, ranks, runner->bound_ns, now_ns);
+    const uint64_t pause_ns = !is_gang(member) ? UINT64_MAX
+                              : has_any        ? DRAIN_LOOK_NS
+                                               : until_it_spins(cohort, ranks, now_ns);
+    *due_ns = least(*due_ns, pause_ns);
     return;
   }
   member->spun_since_ns = 0;
@@ -263,7 +289,7 @@ uint64_t jvgpu_cohort_look(jvgpu_cohort_t *cohort, uint64_t now_ns)
   if (cohort->governor.mixed_total > MOST_MIXED && are_gangs_crossed(cohort)) {
     cohort->governor.mixed_total = MOST_MIXED;
   }
-  open_more(cohort, now_ns);
+  due_ns = least(due_ns, open_more(cohort, now_ns));
   for (uint32_t i = 0; i < cohort->count; i++) {
     tell(cohort, i, now_ns, &due_ns);
   }
