@@ -27,7 +27,7 @@
 
 void jvgpu_governor_start(jvgpu_governor_t *governor)
 {
-  *governor = (jvgpu_governor_t){.holder = -1, .next = -1};
+  *governor = (jvgpu_governor_t){.holder = -1, .next = -1, .last = -1};
 }
 
 // --- taking in what happened --------------------------------------------------------------------------------
@@ -216,6 +216,7 @@ uint32_t jvgpu_governor_remove(jvgpu_governor_t *governor, jvgpu_runner_t *runne
   }
   governor->holder = governor->holder == (int)last ? (int)index : governor->holder;
   governor->next = governor->next == (int)last ? (int)index : governor->next;
+  governor->last = governor->last == (int)index ? -1 : governor->last == (int)last ? (int)index : governor->last;
   runners[index] = runners[last];
   runners[last] = (jvgpu_runner_t){.weight_ppm = 0};
   return last;

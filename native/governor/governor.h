@@ -85,6 +85,9 @@ typedef struct jvgpu_governor_s {
   uint64_t looked_ns;
   int      holder;  // index of the runner that has the window, -1 = none
   int      next;  // who gets it once the others have drained, -1 = nobody waits for that
+  int      last;  // whose window it was that drains meanwhile, -1 = nobody's
+  uint64_t over_ns;  // when it ended
+  uint64_t over_flight_ns;  // what its holder had under way then
   uint64_t drain_by_ns;  // when that should have happened
   uint64_t window_ns;  // when the present window began
   uint64_t window_given_ns;  // what its holder had under way then, and was charged since

@@ -18,7 +18,7 @@
 #define MIXED_SETTLED_NS (50 * MS)
 #define MOST_PATIENCE_NS (16000 * MS)
 // Between two looks where a window is to begin or to end.
-#define HANDOVER_LOOK_NS (MS / 10)
+#define HANDOVER_LOOK_NS (MS / 20)
 
 // The GPU does more in its windows than while all interleave, as was measured.
 static bool is_heavy(const jvgpu_governor_t *governor, const jvgpu_runner_t *runner)
@@ -66,11 +66,19 @@ static int one_to_try(const jvgpu_runner_t *runners, uint32_t count, uint64_t no
   return -1;
 }
 
+static void end_window(jvgpu_governor_t *governor, const jvgpu_runner_t *runners, int last, uint64_t now_ns)
+{
+  governor->last = last;
+  governor->over_ns = now_ns;
+  governor->over_flight_ns = last >= 0 ? runners[last].flight_ns : 0;
+}
+
 // Close the gates for a window of `index`: it begins when what others have under way is over.
 static void prepare_window(jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count, int index,
                            bool is_trial, uint64_t now_ns)
 {
   uint64_t flight_ns = 0;
+  end_window(governor, runners, governor->holder != index ? governor->holder : -1, now_ns);
   governor->holder = -1;
   governor->next = index;
   governor->is_trial = is_trial;
@@ -95,6 +103,7 @@ void jvgpu_windows_drop(jvgpu_governor_t *governor)
 {
   governor->holder = -1;
   governor->next = -1;
+  governor->last = -1;
 }
 
 // What disturbs a window, a host that was kept from launching, makes it look emptier, never fuller: more is
@@ -104,18 +113,28 @@ static void learn(double *figure, double seen)
   smooth(figure, seen, seen > *figure ? 1.0 : 0.25);
 }
 
-// What the window showed: how much of it the holder filled.
-static void learn_fill(const jvgpu_governor_t *governor, jvgpu_runner_t *holder, uint64_t now_ns)
+// What the last window showed, now that it has drained: how much of it the holder filled, and what was done in it,
+// the hand-over included. Before that nobody can say: of a launch under way it is not known how much is done. The
+// holder does not lack what draining took beyond the work itself.
+static void learn_fill(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint64_t now_ns)
 {
-  const double length_ns = (double)(now_ns - governor->window_ns);
-  const double used_ns = (double)governor->window_given_ns - (double)holder->flight_ns;
+  if (governor->last < 0) {
+    return;
+  }
+  jvgpu_runner_t *holder = &runners[governor->last];
+  const double    length_ns = (double)(now_ns - governor->window_ns);
+  const double    used_ns = (double)governor->window_given_ns - (double)holder->flight_ns;
+  governor->last = -1;
   if (length_ns < QUANTUM_NS / 2.0) {
     return;  // too short to say
   }
-  const double own = used_ns > length_ns ? 1.0 : used_ns < 0 ? 0.0 : used_ns / length_ns;
-  const double all = own + (double)governor->beside_ns / length_ns;
-  learn(&holder->fill, own);
-  learn(&holder->window_total, all);
+  const double drain_ns = (double)(now_ns - governor->over_ns);
+  const double last_ns = (double)governor->over_flight_ns - (double)holder->flight_ns;
+  const double late_ns = drain_ns > last_ns && last_ns > 0 ? drain_ns - last_ns : 0.0;
+  const double own_ns = used_ns > length_ns ? length_ns : used_ns < 0 ? 0.0 : used_ns;
+  const double fill = own_ns / (length_ns - late_ns);
+  learn(&holder->fill, fill < 1.0 ? fill : 1.0);
+  learn(&holder->window_total, (own_ns + (double)governor->beside_ns) / length_ns);
   holder->tried_ns = now_ns;
   const uint64_t doubled_ns = holder->patience_ns * 2 < MOST_PATIENCE_NS ? holder->patience_ns * 2 : MOST_PATIENCE_NS;
   holder->patience_ns = is_heavy(governor, holder) ? PATIENCE_NS : doubled_ns;
@@ -191,35 +210,44 @@ static void note_mixed(jvgpu_governor_t *governor, const jvgpu_runner_t *runners
   governor->mixed_used_ns = 0;
 }
 
-void jvgpu_windows_turn(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns)
+// What is charged in a window, and until it has drained.
+static void note_window(jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count, int index)
 {
-  if (governor->holder < 0 && governor->next < 0) {
-    note_mixed(governor, runners, count, now_ns);
+  for (uint32_t i = 0; i < count; i++) {
+    *((int)i == index ? &governor->window_given_ns : &governor->beside_ns) += runners[i].used_ns;
   }
-  if (governor->next >= 0) {
-    if (have_drained(governor, runners, count, now_ns)) {
-      begin_window(governor, runners, now_ns);
-    }
-    return;
+}
+
+// Before anything is compared it has to be known what interleaving gives.
+static bool is_mixed_known(const jvgpu_governor_t *governor, uint64_t now_ns)
+{
+  return governor->mixed_ns != 0 && now_ns - governor->mixed_ns < MIXED_EVERY_NS;
+}
+
+// Somebody else that wants windows, the neediest: while it waits, the last trial's work drains, and what is learned
+// then decides.
+static int another(const jvgpu_runner_t *runners, uint32_t count, int last)
+{
+  int best = -1;
+  for (uint32_t i = 0; i < count; i++) {
+    const bool may = (int)i != last && may_have_windows(&runners[i]) && !runners[i].is_capped;
+    best = may && (best < 0 || runners[i].virtual_ns < runners[best].virtual_ns) ? (int)i : best;
   }
-  if (governor->holder >= 0) {
-    jvgpu_runner_t *holder = &runners[governor->holder];
-    governor->window_given_ns += holder->used_ns;
-    for (uint32_t i = 0; i < count; i++) {
-      governor->beside_ns += (int)i != governor->holder ? runners[i].used_ns : 0;
-    }
-    if (!is_window_over(governor, holder, now_ns)) {
-      return;
-    }
-    learn_fill(governor, holder, now_ns);
-  }
-  const int last = governor->holder;
-  // Before anything is compared it has to be known what interleaving gives.
-  const bool is_mixed_known = governor->mixed_ns != 0 && now_ns - governor->mixed_ns < MIXED_EVERY_NS;
-  const int  to_try = is_mixed_known ? one_to_try(runners, count, now_ns) : -1;
-  const int  heavy = is_mixed_known ? neediest_heavy(governor, runners, count) : -1;
-  if (to_try >= 0) {
+  return best;
+}
+
+// A window is over, or there was none.
+static void choose(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns)
+{
+  const int  last = governor->holder;
+  const bool was_trial = last >= 0 && governor->is_trial;
+  const int  to_try = is_mixed_known(governor, now_ns) ? one_to_try(runners, count, now_ns) : -1;
+  const int  heavy = is_mixed_known(governor, now_ns) ? neediest_heavy(governor, runners, count) : -1;
+  const int  other = was_trial ? another(runners, count, last) : -1;
+  if (to_try >= 0 && to_try != last) {
     prepare_window(governor, runners, count, to_try, true, now_ns);
+  } else if (other >= 0) {
+    prepare_window(governor, runners, count, other, true, now_ns);
   } else if (heavy >= 0 && heavy == last) {
     // Still the neediest: it goes on, and nobody else has begun.
     governor->next = heavy;
@@ -228,8 +256,54 @@ void jvgpu_windows_turn(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uin
   } else if (heavy >= 0) {
     prepare_window(governor, runners, count, heavy, false, now_ns);
   } else {
+    end_window(governor, runners, last, now_ns);
+    learn_fill(governor, runners, now_ns);
     jvgpu_windows_drop(governor);
   }
+}
+
+// All that stood in its way has drained: is it still for the one it was meant for?
+static void hand_over(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns)
+{
+  learn_fill(governor, runners, now_ns);
+  if (!governor->is_trial) {
+    begin_window(governor, runners, now_ns);
+    return;
+  }
+  const int to_try = one_to_try(runners, count, now_ns);
+  const int heavy = neediest_heavy(governor, runners, count);
+  if (to_try < 0 && heavy < 0) {
+    jvgpu_windows_drop(governor);
+    return;
+  }
+  const int chosen = to_try >= 0 ? to_try : heavy;
+  if (chosen != governor->next && runners[governor->next].flight_ns > OVERLAP_NS) {
+    prepare_window(governor, runners, count, chosen, to_try >= 0, now_ns);
+    return;
+  }
+  governor->next = chosen;
+  governor->is_trial = to_try >= 0;
+  begin_window(governor, runners, now_ns);
+}
+
+void jvgpu_windows_turn(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns)
+{
+  if (governor->next >= 0) {
+    note_window(governor, runners, count, governor->last);
+    if (have_drained(governor, runners, count, now_ns)) {
+      hand_over(governor, runners, count, now_ns);
+    }
+    return;
+  }
+  if (governor->holder < 0) {
+    note_mixed(governor, runners, count, now_ns);
+  } else {
+    note_window(governor, runners, count, governor->holder);
+    if (!is_window_over(governor, &runners[governor->holder], now_ns)) {
+      return;
+    }
+  }
+  choose(governor, runners, count, now_ns);
 }
 
 uint64_t jvgpu_windows_pause(const jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count,

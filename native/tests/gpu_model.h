@@ -24,7 +24,7 @@ typedef struct model_program_s {
   double   sleep_ns;
   // kept
   double   queued_ns;
-  double   flight_ns;    // of that, what it says: it looks when it launches, stands, or has waited
+  double   flight_ns;    // of that, what it says: it looks when it launches, stands, or has waited; whole launches
   double   stall_left_ns;
   double   host_left_ns;
   double   sleep_left_ns;
@@ -77,6 +77,14 @@ static inline bool model_has_room(const model_program_t *it, const model_leave_t
          (it->queued_ns < (leave->least - 1) * it->launch_ns + 1e-6 && it->queued_ns < 10e6);
 }
 
+// A launch is known to be over, or not; nobody sees that half of it is done.
+static inline double model_whole_launches(const model_program_t *it)
+{
+  const double count = it->queued_ns / it->launch_ns;
+  const double whole = (double)(uint64_t)count;
+  return (count - whole > 1e-6 ? whole + 1 : whole) * it->launch_ns;
+}
+
 // returns: whether the program launched, so that it may again at once.
 static inline bool model_host(model_gpu_t *gpu, model_program_t *it, const model_leave_t *leave, double *left_ns)
 {
@@ -117,7 +125,7 @@ static inline bool model_host(model_gpu_t *gpu, model_program_t *it, const model
   }
   it->begun_ns = it->begun_ns == 0 ? gpu->now_ns : it->begun_ns;
   if (!leave->is_open || !model_has_room(it, leave)) {
-    it->flight_ns = it->queued_ns;
+    it->flight_ns = model_whole_launches(it);
     it->is_blocked = it->has_stood = true;
     it->host_left_ns = 1e-7;
     return false;
@@ -131,7 +139,7 @@ static inline bool model_host(model_gpu_t *gpu, model_program_t *it, const model
   it->has_stood = false;
   it->is_blocked = false;
   it->queued_ns += it->launch_ns;
-  it->flight_ns = it->queued_ns;
+  it->flight_ns = model_whole_launches(it);
   it->charged_ns += it->launch_ns;
   it->made += 1;
   it->host_left_ns = 0;
