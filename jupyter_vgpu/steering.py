@@ -50,6 +50,23 @@ class Steered:
 
 
 @dataclass(frozen=True)
+class Guaranteed:
+    """How a claim's guarantee on one device was kept.
+
+    Attributes:
+        least: Part of the device's time that is guaranteed, above 0.
+        violations: Seconds in which it would have used that much, had it never had to wait, and had less.
+        in_a_row: Of those, up to the last second.
+        is_raised: Its priority is a class higher, and it asks for a quarter more than its due.
+    """
+
+    least: float
+    violations: int
+    in_a_row: int
+    is_raised: bool
+
+
+@dataclass(frozen=True)
 class Record:
     """One thing that the governor saw or did.
 
@@ -90,7 +107,7 @@ class Steering:
         )
         self._thread.start()
 
-    def add(self, pages: TenantPages, index: int, uuid: str, priority: Priority) -> None:
+    def add(self, pages: TenantPages, index: int, uuid: str, priority: Priority, guarantee_ppm: int = 0) -> None:
         """Steer the claim's device at `index`; a device that the node lacks, or too many claims on it: not steered."""
         device = self._devices.get(uuid)
         if device is not None:
@@ -101,6 +118,26 @@ class Steering:
             )
             if number:
                 self.numbers[number] = (pages, index)
+                if guarantee_ppm:
+                    self.guarantee(pages, index, guarantee_ppm)
+
+    def guarantee(self, pages: TenantPages, index: int, least_ppm: int) -> None:
+        """Guarantee a part of the claim's device at `index` in each second; one that is not steered has none.
+
+        Args:
+            pages: The claim's.
+            index: Of the device in the claim.
+            least_ppm: Parts per million, at most the share; 0 = nothing.
+        """
+        self._library.jvgpu_steering_guarantee(self._steering, pages.native(), index, least_ppm)
+
+    def guaranteed(self, pages: TenantPages, index: int) -> Guaranteed | None:
+        """Return how the guarantee of the claim's device at `index` was kept; `None` = there is none."""
+        kept = self._ffi.new("jvgpu_guaranteed_t *")
+        missing = self._library.jvgpu_steering_guaranteed(self._steering, pages.native(), index, kept)
+        if missing or not kept.least_ppm:
+            return None
+        return Guaranteed(int(kept.least_ppm) / 1e6, int(kept.violations), int(kept.in_a_row), bool(kept.is_raised))
 
     def drop(self, pages: TenantPages) -> None:
         """Steer none of the claim's devices any more and leave its gates open. Before the pages are closed."""

@@ -82,6 +82,19 @@ class _AgentCollector(Collector):
         entitled = GaugeMetricFamily(
             "jupyter_vgpu_claim_entitled_ratio", "Weighted max-min fair part of the device's time.", labels=of_claim
         )
+        least = GaugeMetricFamily(
+            "jupyter_vgpu_claim_guarantee_ratio",
+            "Guaranteed part of the device's time in each second in which that much is wanted.",
+            labels=of_claim,
+        )
+        missed = CounterMetricFamily(
+            "jupyter_vgpu_claim_guarantee_violations",
+            "Seconds in which the claim would have used what it is guaranteed and had less.",
+            labels=of_claim,
+        )
+        raised = GaugeMetricFamily(
+            "jupyter_vgpu_claim_raised", "1 while the guarantee was missed three times in a row.", labels=of_claim
+        )
         processes = GaugeMetricFamily(
             "jupyter_vgpu_claim_processes", "Attached processes.", labels=["claim", "tenant", "hub"]
         )
@@ -110,11 +123,15 @@ class _AgentCollector(Collector):
                     overruns.add_metric([*who, grant.uuid], steered.overruns)
                     violations.add_metric([*who, grant.uuid], steered.violations)
                     entitled.add_metric([*who, grant.uuid], steered.entitled)
+                if (kept := tenant.guaranteed(index)) is not None:
+                    least.add_metric([*who, grant.uuid], kept.least)
+                    missed.add_metric([*who, grant.uuid], kept.violations)
+                    raised.add_metric([*who, grant.uuid], kept.is_raised)
             processes.add_metric(who, len(tenant.processes))
             seen = tenant.verification
             verified.add_metric([*who, claim.backend], float(seen is not None and seen.enforcement.is_verified))
         yield from (limit, used, overhead, drift, launches, gpu_time, waited, sm_time, throttled, gated)
-        yield from (windows, overruns, violations, entitled, processes, verified)
+        yield from (windows, overruns, violations, entitled, least, missed, raised, processes, verified)
 
     def _events(self) -> Iterable[Metric]:
         events = self._agent.events

@@ -56,7 +56,8 @@ def part_of(whole: Claim, body: SubsliceBody, taken: Sequence[Grant], used: Sequ
         used: Bytes that the slice's own processes use, per device; what they use now stays theirs.
 
     Returns:
-        Grants, memory rounded down to 1 MiB. Without a wish, the share is the same part as the memory.
+        Grants, memory rounded down to 1 MiB. Without a wish, the share is the same part as the memory. Of what the
+        slice is guaranteed, the part has as much as of its share.
 
     Raises:
         BadValueError: The slice is itself a part, or is not enforced by memory and share.
@@ -85,7 +86,8 @@ def part_of(whole: Claim, body: SubsliceBody, taken: Sequence[Grant], used: Sequ
                 f"share: {share_ppm / PPM:.1%} does not fit into what is left of this slice: "
                 f"{max(0, left_ppm) / PPM:.1%}"
             )
-        grants.append(Grant(grant.uuid, memory, share_ppm, grant.ceiling_ppm))
+        guarantee_ppm = grant.guarantee_ppm * share_ppm // grant.share_ppm
+        grants.append(Grant(grant.uuid, memory, share_ppm, grant.ceiling_ppm, guarantee_ppm=guarantee_ppm))
     return tuple(grants)
 
 
@@ -105,8 +107,7 @@ def part_claim(whole: Claim, name: str, grants: tuple[Grant, ...], claim_id: str
 def leave_the_rest(tenant: Tenant, taken: Sequence[Grant]) -> None:
     """Give the processes of a slice what its parts, which have `taken`, leave."""
     for index, grant in enumerate(tenant.claim.grants):
-        left = remaining(grant, taken)
-        tenant.pages.set_device(index, left.uuid, left.memory_bytes, left.share_ppm, left.ceiling_ppm)
+        tenant.limit_to(index, remaining(grant, taken))
 
 
 def remaining(grant: Grant, parts: Iterable[Grant]) -> Grant:
@@ -116,6 +117,7 @@ def remaining(grant: Grant, parts: Iterable[Grant]) -> Grant:
         grant,
         memory_bytes=max(0, grant.memory_bytes - sum(part.memory_bytes for part in here)),
         share_ppm=max(1, grant.share_ppm - sum(part.share_ppm for part in here)),
+        guarantee_ppm=max(0, grant.guarantee_ppm - sum(part.guarantee_ppm for part in here)),
     )
 
 

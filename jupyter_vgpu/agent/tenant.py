@@ -11,7 +11,7 @@ from jupyter_vgpu.agent.overhead import Held, Overhead
 from jupyter_vgpu.backends import Enforcement
 from jupyter_vgpu.model import Claim, Device, Grant
 from jupyter_vgpu.pages import Reading, Slot, TenantPages
-from jupyter_vgpu.steering import Steered, Steering
+from jupyter_vgpu.steering import Guaranteed, Steered, Steering
 
 # Threads of one process that may stand at a gate at a time, for a figure that could be.
 MOST_THREADS = 1024
@@ -75,9 +75,9 @@ class Tenant:
         self._readings: dict[tuple[Slot, int], Reading] = {}
         self.pages = TenantPages(len(claim.grants))
         for index, grant in enumerate(claim.grants):
-            self.pages.set_device(index, grant.uuid, grant.memory_bytes, grant.share_ppm, grant.ceiling_ppm)
+            self.limit_to(index, grant)
             if steering is not None:
-                steering.add(self.pages, index, grant.uuid, claim.priority)
+                steering.add(self.pages, index, grant.uuid, claim.priority, grant.guarantee_ppm)
 
     def attach(self, pid: int, pidfd: int, now: float, is_renewal: bool = False) -> Process | None:
         """Return the attached process, `None` when all slots are taken.
@@ -133,6 +133,18 @@ class Tenant:
         if self._steering is not None:
             self._steering.drop(self.pages)
         self.pages.close()
+
+    def limit_to(self, index: int, grant: Grant) -> None:
+        """Write what the processes may have of the device at `index`, and what they are guaranteed, from now on."""
+        self.pages.set_device(index, grant.uuid, grant.memory_bytes, grant.share_ppm, grant.ceiling_ppm)
+        if self._steering is not None and self.claim.grants[index].guarantee_ppm:
+            self._steering.guarantee(self.pages, index, grant.guarantee_ppm)
+
+    def guaranteed(self, index: int) -> Guaranteed | None:
+        """Return how the guarantee of the device at `index` was kept; `None` = there is none, or nobody governs."""
+        if self._steering is None or not self.claim.grants[index].guarantee_ppm:
+            return None
+        return self._steering.guaranteed(self.pages, index)
 
     def steered(self, index: int) -> Steered | None:
         """Return what the governor knows of the device at `index`; `None` = it is not governed."""

@@ -19,6 +19,7 @@ from jupyter_vgpu.client import (
     EventInfo,
     GovernedInfo,
     GuaranteeInfo,
+    OfGuarantee,
     PressureInfo,
     ProcessDeviceInfo,
     ProcessInfo,
@@ -172,6 +173,7 @@ def _used_view(tenant: Tenant, index: int, agent: Agent) -> UsageDeviceInfo:
         "throttled_launches": totals.throttled,
         "gated_seconds": totals.gated_ns / NS,
         "governed": _governed_view(tenant, index),
+        **_guaranteed_view(tenant, index),
         "pressure": _pressure_view(tenant, grant.uuid, agent),
     }
 
@@ -186,6 +188,20 @@ def _governed_view(tenant: Tenant, index: int) -> GovernedInfo | None:
         "overruns": steered.overruns,
         "violations": steered.violations,
         "closed_seconds": steered.closed_ns / NS,
+    }
+
+
+def _guaranteed_view(tenant: Tenant, index: int) -> OfGuarantee:
+    kept = tenant.guaranteed(index)
+    if kept is None:
+        return {}
+    return {
+        "guaranteed": {
+            "least": kept.least,
+            "violations": kept.violations,
+            "in_a_row": kept.in_a_row,
+            "raised": kept.is_raised,
+        }
     }
 
 

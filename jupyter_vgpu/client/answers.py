@@ -143,6 +143,26 @@ class GovernedInfo(TypedDict):
     closed_seconds: float
 
 
+class GuaranteedInfo(TypedDict):
+    """How what is guaranteed of a device's time was kept.
+
+    `least` is the part, 0..1. `violations` are seconds in which the slice would have used that much, had it never had
+    to wait, and had less; `in_a_row` those of them up to the last second. After three it is `raised`: its priority is a
+    class higher, and it asks for a quarter more than its due, until a second is none.
+    """
+
+    least: float
+    violations: int
+    in_a_row: int
+    raised: bool
+
+
+class OfGuarantee(TypedDict, total=False):
+    """Absent where nothing is guaranteed, or nobody governs."""
+
+    guaranteed: GuaranteedInfo
+
+
 class TraceRunnerInfo(TypedDict):
     """A claim on a device, as a trace numbers it."""
 
@@ -182,7 +202,7 @@ class _SmSeconds(TypedDict, total=False):
     sm_seconds: float
 
 
-class UsageDeviceInfo(_SmUsage):
+class UsageDeviceInfo(_SmUsage, OfGuarantee):
     """What a slice uses of one device now.
 
     Totals count from when the agent took the claim up; fractions are of the last second, 0..1.
