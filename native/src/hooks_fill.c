@@ -15,269 +15,62 @@ static jvgpu_work_t bytes_of(uint64_t kind, uint64_t bytes)
   return (jvgpu_work_t){.key = jvgpu_shape_key(&jvgpu_real, kind, bytes, 1), .is_no_launch = true};
 }
 
-CUresult cuMemsetD8_v2(CUdeviceptr dptr, unsigned char value, size_t count)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD8_v2)) {
-    return JVGPU_NO_SUCH_CU;
+#define WORKS(name, parameters, arguments, kind, bytes, stream, calls)                  \
+  CUresult name parameters                                                              \
+  {                                                                                     \
+    if (!JVGPU_HAS_CU(name)) {                                                          \
+      return JVGPU_NO_SUCH_CU;                                                          \
+    }                                                                                   \
+    const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(kind, bytes), stream, calls); \
+    return jvgpu_work_end(work, stream, calls, jvgpu_real.name arguments);              \
   }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_8, count), NULL, JVGPU_LEGACY);
-  return jvgpu_work_end(work, NULL, JVGPU_LEGACY, jvgpu_real.cuMemsetD8_v2(dptr, value, count));
-}
 
-CUresult cuMemsetD8_v2_ptds(CUdeviceptr dptr, unsigned char value, size_t count)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD8_v2_ptds)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_8, count), NULL, JVGPU_PER_THREAD);
-  return jvgpu_work_end(work, NULL, JVGPU_PER_THREAD, jvgpu_real.cuMemsetD8_v2_ptds(dptr, value, count));
-}
+#define FILLS(name, value_t, kind, calls)                                                                              \
+  WORKS(name, (CUdeviceptr dptr, value_t value, size_t count), (dptr, value, count), kind, count * sizeof value, NULL, \
+        calls)
+#define FILLS_ASYNC(name, value_t, kind, calls)                                                                     \
+  WORKS(name, (CUdeviceptr dptr, value_t value, size_t count, CUstream stream), (dptr, value, count, stream), kind, \
+        count * sizeof value, stream, calls)
+#define FILLS_ROWS(name, value_t, kind, calls)                                              \
+  WORKS(name, (CUdeviceptr dptr, size_t pitch, value_t value, size_t width, size_t height), \
+        (dptr, pitch, value, width, height), kind, width * height * sizeof value, NULL, calls)
+#define FILLS_ROWS_ASYNC(name, value_t, kind, calls)                                                         \
+  WORKS(name, (CUdeviceptr dptr, size_t pitch, value_t value, size_t width, size_t height, CUstream stream), \
+        (dptr, pitch, value, width, height, stream), kind, width * height * sizeof value, stream, calls)
+#define COPIES(name, calls) \
+  WORKS(name, (CUdeviceptr to, CUdeviceptr from, size_t bytes), (to, from, bytes), COPY, bytes, NULL, calls)
+#define COPIES_ASYNC(name, calls)                                                                                 \
+  WORKS(name, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream), (to, from, bytes, stream), COPY, \
+        bytes, stream, calls)
 
-CUresult cuMemsetD8Async(CUdeviceptr dptr, unsigned char value, size_t count, CUstream stream)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD8Async)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_8, count), stream, JVGPU_LEGACY);
-  return jvgpu_work_end(work, stream, JVGPU_LEGACY, jvgpu_real.cuMemsetD8Async(dptr, value, count, stream));
-}
+FILLS(cuMemsetD8_v2, unsigned char, SET_8, JVGPU_LEGACY)
+FILLS(cuMemsetD8_v2_ptds, unsigned char, SET_8, JVGPU_PER_THREAD)
+FILLS_ASYNC(cuMemsetD8Async, unsigned char, SET_8, JVGPU_LEGACY)
+FILLS_ASYNC(cuMemsetD8Async_ptsz, unsigned char, SET_8, JVGPU_PER_THREAD)
+FILLS_ROWS(cuMemsetD2D8_v2, unsigned char, SET_ROWS_8, JVGPU_LEGACY)
+FILLS_ROWS(cuMemsetD2D8_v2_ptds, unsigned char, SET_ROWS_8, JVGPU_PER_THREAD)
+FILLS_ROWS_ASYNC(cuMemsetD2D8Async, unsigned char, SET_ROWS_8, JVGPU_LEGACY)
+FILLS_ROWS_ASYNC(cuMemsetD2D8Async_ptsz, unsigned char, SET_ROWS_8, JVGPU_PER_THREAD)
 
-CUresult cuMemsetD8Async_ptsz(CUdeviceptr dptr, unsigned char value, size_t count, CUstream stream)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD8Async_ptsz)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_8, count), stream, JVGPU_PER_THREAD);
-  return jvgpu_work_end(work, stream, JVGPU_PER_THREAD, jvgpu_real.cuMemsetD8Async_ptsz(dptr, value, count, stream));
-}
+FILLS(cuMemsetD16_v2, unsigned short, SET_16, JVGPU_LEGACY)
+FILLS(cuMemsetD16_v2_ptds, unsigned short, SET_16, JVGPU_PER_THREAD)
+FILLS_ASYNC(cuMemsetD16Async, unsigned short, SET_16, JVGPU_LEGACY)
+FILLS_ASYNC(cuMemsetD16Async_ptsz, unsigned short, SET_16, JVGPU_PER_THREAD)
+FILLS_ROWS(cuMemsetD2D16_v2, unsigned short, SET_ROWS_16, JVGPU_LEGACY)
+FILLS_ROWS(cuMemsetD2D16_v2_ptds, unsigned short, SET_ROWS_16, JVGPU_PER_THREAD)
+FILLS_ROWS_ASYNC(cuMemsetD2D16Async, unsigned short, SET_ROWS_16, JVGPU_LEGACY)
+FILLS_ROWS_ASYNC(cuMemsetD2D16Async_ptsz, unsigned short, SET_ROWS_16, JVGPU_PER_THREAD)
 
-CUresult cuMemsetD2D8_v2(CUdeviceptr dptr, size_t pitch, unsigned char value, size_t width, size_t height)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD2D8_v2)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_ROWS_8, width * height), NULL, JVGPU_LEGACY);
-  return jvgpu_work_end(work, NULL, JVGPU_LEGACY, jvgpu_real.cuMemsetD2D8_v2(dptr, pitch, value, width, height));
-}
+FILLS(cuMemsetD32_v2, unsigned int, SET_32, JVGPU_LEGACY)
+FILLS(cuMemsetD32_v2_ptds, unsigned int, SET_32, JVGPU_PER_THREAD)
+FILLS_ASYNC(cuMemsetD32Async, unsigned int, SET_32, JVGPU_LEGACY)
+FILLS_ASYNC(cuMemsetD32Async_ptsz, unsigned int, SET_32, JVGPU_PER_THREAD)
+FILLS_ROWS(cuMemsetD2D32_v2, unsigned int, SET_ROWS_32, JVGPU_LEGACY)
+FILLS_ROWS(cuMemsetD2D32_v2_ptds, unsigned int, SET_ROWS_32, JVGPU_PER_THREAD)
+FILLS_ROWS_ASYNC(cuMemsetD2D32Async, unsigned int, SET_ROWS_32, JVGPU_LEGACY)
+FILLS_ROWS_ASYNC(cuMemsetD2D32Async_ptsz, unsigned int, SET_ROWS_32, JVGPU_PER_THREAD)
 
-CUresult cuMemsetD2D8_v2_ptds(CUdeviceptr dptr, size_t pitch, unsigned char value, size_t width, size_t height)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD2D8_v2_ptds)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_ROWS_8, width * height), NULL, JVGPU_PER_THREAD);
-  return jvgpu_work_end(work, NULL, JVGPU_PER_THREAD,
-                        jvgpu_real.cuMemsetD2D8_v2_ptds(dptr, pitch, value, width, height));
-}
-
-CUresult cuMemsetD2D8Async(CUdeviceptr dptr, size_t pitch, unsigned char value, size_t width, size_t height,
-                           CUstream stream)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD2D8Async)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_ROWS_8, width * height), stream, JVGPU_LEGACY);
-  return jvgpu_work_end(work, stream, JVGPU_LEGACY,
-                        jvgpu_real.cuMemsetD2D8Async(dptr, pitch, value, width, height, stream));
-}
-
-CUresult cuMemsetD2D8Async_ptsz(CUdeviceptr dptr, size_t pitch, unsigned char value, size_t width, size_t height,
-                                CUstream stream)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD2D8Async_ptsz)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_ROWS_8, width * height), stream, JVGPU_PER_THREAD);
-  return jvgpu_work_end(work, stream, JVGPU_PER_THREAD,
-                        jvgpu_real.cuMemsetD2D8Async_ptsz(dptr, pitch, value, width, height, stream));
-}
-
-CUresult cuMemsetD16_v2(CUdeviceptr dptr, unsigned short value, size_t count)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD16_v2)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_16, count * 2), NULL, JVGPU_LEGACY);
-  return jvgpu_work_end(work, NULL, JVGPU_LEGACY, jvgpu_real.cuMemsetD16_v2(dptr, value, count));
-}
-
-CUresult cuMemsetD16_v2_ptds(CUdeviceptr dptr, unsigned short value, size_t count)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD16_v2_ptds)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_16, count * 2), NULL, JVGPU_PER_THREAD);
-  return jvgpu_work_end(work, NULL, JVGPU_PER_THREAD, jvgpu_real.cuMemsetD16_v2_ptds(dptr, value, count));
-}
-
-CUresult cuMemsetD16Async(CUdeviceptr dptr, unsigned short value, size_t count, CUstream stream)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD16Async)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_16, count * 2), stream, JVGPU_LEGACY);
-  return jvgpu_work_end(work, stream, JVGPU_LEGACY, jvgpu_real.cuMemsetD16Async(dptr, value, count, stream));
-}
-
-CUresult cuMemsetD16Async_ptsz(CUdeviceptr dptr, unsigned short value, size_t count, CUstream stream)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD16Async_ptsz)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_16, count * 2), stream, JVGPU_PER_THREAD);
-  return jvgpu_work_end(work, stream, JVGPU_PER_THREAD, jvgpu_real.cuMemsetD16Async_ptsz(dptr, value, count, stream));
-}
-
-CUresult cuMemsetD2D16_v2(CUdeviceptr dptr, size_t pitch, unsigned short value, size_t width, size_t height)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD2D16_v2)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_ROWS_16, width * height * 2), NULL, JVGPU_LEGACY);
-  return jvgpu_work_end(work, NULL, JVGPU_LEGACY, jvgpu_real.cuMemsetD2D16_v2(dptr, pitch, value, width, height));
-}
-
-CUresult cuMemsetD2D16_v2_ptds(CUdeviceptr dptr, size_t pitch, unsigned short value, size_t width, size_t height)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD2D16_v2_ptds)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_ROWS_16, width * height * 2), NULL, JVGPU_PER_THREAD);
-  return jvgpu_work_end(work, NULL, JVGPU_PER_THREAD,
-                        jvgpu_real.cuMemsetD2D16_v2_ptds(dptr, pitch, value, width, height));
-}
-
-CUresult cuMemsetD2D16Async(CUdeviceptr dptr, size_t pitch, unsigned short value, size_t width, size_t height,
-                            CUstream stream)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD2D16Async)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_ROWS_16, width * height * 2), stream, JVGPU_LEGACY);
-  return jvgpu_work_end(work, stream, JVGPU_LEGACY,
-                        jvgpu_real.cuMemsetD2D16Async(dptr, pitch, value, width, height, stream));
-}
-
-CUresult cuMemsetD2D16Async_ptsz(CUdeviceptr dptr, size_t pitch, unsigned short value, size_t width, size_t height,
-                                 CUstream stream)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD2D16Async_ptsz)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_ROWS_16, width * height * 2), stream, JVGPU_PER_THREAD);
-  return jvgpu_work_end(work, stream, JVGPU_PER_THREAD,
-                        jvgpu_real.cuMemsetD2D16Async_ptsz(dptr, pitch, value, width, height, stream));
-}
-
-CUresult cuMemsetD32_v2(CUdeviceptr dptr, unsigned int value, size_t count)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD32_v2)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_32, count * 4), NULL, JVGPU_LEGACY);
-  return jvgpu_work_end(work, NULL, JVGPU_LEGACY, jvgpu_real.cuMemsetD32_v2(dptr, value, count));
-}
-
-CUresult cuMemsetD32_v2_ptds(CUdeviceptr dptr, unsigned int value, size_t count)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD32_v2_ptds)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_32, count * 4), NULL, JVGPU_PER_THREAD);
-  return jvgpu_work_end(work, NULL, JVGPU_PER_THREAD, jvgpu_real.cuMemsetD32_v2_ptds(dptr, value, count));
-}
-
-CUresult cuMemsetD32Async(CUdeviceptr dptr, unsigned int value, size_t count, CUstream stream)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD32Async)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_32, count * 4), stream, JVGPU_LEGACY);
-  return jvgpu_work_end(work, stream, JVGPU_LEGACY, jvgpu_real.cuMemsetD32Async(dptr, value, count, stream));
-}
-
-CUresult cuMemsetD32Async_ptsz(CUdeviceptr dptr, unsigned int value, size_t count, CUstream stream)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD32Async_ptsz)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_32, count * 4), stream, JVGPU_PER_THREAD);
-  return jvgpu_work_end(work, stream, JVGPU_PER_THREAD, jvgpu_real.cuMemsetD32Async_ptsz(dptr, value, count, stream));
-}
-
-CUresult cuMemsetD2D32_v2(CUdeviceptr dptr, size_t pitch, unsigned int value, size_t width, size_t height)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD2D32_v2)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_ROWS_32, width * height * 4), NULL, JVGPU_LEGACY);
-  return jvgpu_work_end(work, NULL, JVGPU_LEGACY, jvgpu_real.cuMemsetD2D32_v2(dptr, pitch, value, width, height));
-}
-
-CUresult cuMemsetD2D32_v2_ptds(CUdeviceptr dptr, size_t pitch, unsigned int value, size_t width, size_t height)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD2D32_v2_ptds)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_ROWS_32, width * height * 4), NULL, JVGPU_PER_THREAD);
-  return jvgpu_work_end(work, NULL, JVGPU_PER_THREAD,
-                        jvgpu_real.cuMemsetD2D32_v2_ptds(dptr, pitch, value, width, height));
-}
-
-CUresult cuMemsetD2D32Async(CUdeviceptr dptr, size_t pitch, unsigned int value, size_t width, size_t height,
-                            CUstream stream)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD2D32Async)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_ROWS_32, width * height * 4), stream, JVGPU_LEGACY);
-  return jvgpu_work_end(work, stream, JVGPU_LEGACY,
-                        jvgpu_real.cuMemsetD2D32Async(dptr, pitch, value, width, height, stream));
-}
-
-CUresult cuMemsetD2D32Async_ptsz(CUdeviceptr dptr, size_t pitch, unsigned int value, size_t width, size_t height,
-                                 CUstream stream)
-{
-  if (!JVGPU_HAS_CU(cuMemsetD2D32Async_ptsz)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(SET_ROWS_32, width * height * 4), stream, JVGPU_PER_THREAD);
-  return jvgpu_work_end(work, stream, JVGPU_PER_THREAD,
-                        jvgpu_real.cuMemsetD2D32Async_ptsz(dptr, pitch, value, width, height, stream));
-}
-
-CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes)
-{
-  if (!JVGPU_HAS_CU(cuMemcpyDtoD_v2)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(COPY, bytes), NULL, JVGPU_LEGACY);
-  return jvgpu_work_end(work, NULL, JVGPU_LEGACY, jvgpu_real.cuMemcpyDtoD_v2(to, from, bytes));
-}
-
-CUresult cuMemcpyDtoD_v2_ptds(CUdeviceptr to, CUdeviceptr from, size_t bytes)
-{
-  if (!JVGPU_HAS_CU(cuMemcpyDtoD_v2_ptds)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(COPY, bytes), NULL, JVGPU_PER_THREAD);
-  return jvgpu_work_end(work, NULL, JVGPU_PER_THREAD, jvgpu_real.cuMemcpyDtoD_v2_ptds(to, from, bytes));
-}
-
-CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
-{
-  if (!JVGPU_HAS_CU(cuMemcpyDtoDAsync_v2)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(COPY, bytes), stream, JVGPU_LEGACY);
-  return jvgpu_work_end(work, stream, JVGPU_LEGACY, jvgpu_real.cuMemcpyDtoDAsync_v2(to, from, bytes, stream));
-}
-
-CUresult cuMemcpyDtoDAsync_v2_ptsz(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
-{
-  if (!JVGPU_HAS_CU(cuMemcpyDtoDAsync_v2_ptsz)) {
-    return JVGPU_NO_SUCH_CU;
-  }
-  const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(COPY, bytes), stream, JVGPU_PER_THREAD);
-  return jvgpu_work_end(work, stream, JVGPU_PER_THREAD, jvgpu_real.cuMemcpyDtoDAsync_v2_ptsz(to, from, bytes, stream));
-}
+COPIES(cuMemcpyDtoD_v2, JVGPU_LEGACY)
+COPIES(cuMemcpyDtoD_v2_ptds, JVGPU_PER_THREAD)
+COPIES_ASYNC(cuMemcpyDtoDAsync_v2, JVGPU_LEGACY)
+COPIES_ASYNC(cuMemcpyDtoDAsync_v2_ptsz, JVGPU_PER_THREAD)
