@@ -14,6 +14,11 @@
 #define sim_nvml_board(handle, board, number) sim_nvml_board_for(__func__, handle, board, number)
 nvmlReturn_t sim_nvml_board_for(const char *function, nvmlDevice_t handle, const sim_board_t **board,
                                 unsigned int *number);
+// returns: `result`, but NVML_ERROR_INVALID_ARGUMENT instead of success unless `are_good`, the caller's arguments
+static inline nvmlReturn_t sim_nvml_given(nvmlReturn_t result, bool are_good)
+{
+  return result == NVML_SUCCESS && !are_good ? NVML_ERROR_INVALID_ARGUMENT : result;
+}
 // Which part of its board a MIG device is.
 typedef struct sim_mig_place_s {
   unsigned int          number;    // of the board

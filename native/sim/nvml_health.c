@@ -13,9 +13,10 @@ SIM_API nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t handle, nvmlMemory
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
-  if (result != NVML_SUCCESS || count == NULL || (unsigned int)kind > 1 || (unsigned int)counter > 1) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board(handle, &board, &number),
+                                             count != NULL && (unsigned int)kind <= 1 && (unsigned int)counter <= 1);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   const sim_control_t *control = sim_nvml_control(number);
   *count = (unsigned int)kind == 0 ? control->ecc_corrected : control->ecc_uncorrected;
@@ -42,9 +43,11 @@ SIM_API nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t handle, unsigned int
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
-  if (result != NVML_SUCCESS || corrected == NULL || uncorrected == NULL || is_pending == NULL || has_failed == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result =
+      sim_nvml_given(sim_nvml_board(handle, &board, &number),
+                     corrected != NULL && uncorrected != NULL && is_pending != NULL && has_failed != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   *corrected = 0;
   *uncorrected = (unsigned int)sim_nvml_control(number)->ecc_uncorrected;
@@ -63,9 +66,9 @@ struct nvmlEventSet_st {
 SIM_API nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t handle, unsigned long long *kinds)
 {
   const sim_board_t *board;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, NULL);
-  if (result != NVML_SUCCESS || kinds == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board(handle, &board, NULL), kinds != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   *kinds = nvmlEventTypeXidCriticalError;
   return NVML_SUCCESS;
@@ -73,9 +76,9 @@ SIM_API nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t handle, unsig
 
 SIM_API nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t *set)
 {
-  const nvmlReturn_t ready = sim_nvml_ready();
-  if (ready != NVML_SUCCESS || set == NULL) {
-    return ready != NVML_SUCCESS ? ready : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t ready = sim_nvml_given(sim_nvml_ready(), set != NULL);
+  if (ready != NVML_SUCCESS) {
+    return ready;
   }
   *set = calloc(1, sizeof **set);
   return *set == NULL ? NVML_ERROR_MEMORY : NVML_SUCCESS;
@@ -91,9 +94,9 @@ SIM_API nvmlReturn_t nvmlDeviceRegisterEvents(nvmlDevice_t handle, unsigned long
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
-  if (result != NVML_SUCCESS || set == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board(handle, &board, &number), set != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   if ((kinds & ~nvmlEventTypeXidCriticalError) != 0) {
     return NVML_ERROR_NOT_SUPPORTED;
@@ -127,9 +130,9 @@ static bool take_event(nvmlEventSet_t set, nvmlEventData_t *data)
 static nvmlReturn_t wait_for(nvmlEventSet_t set, nvmlEventData_t *data, unsigned int timeout_ms)
 {
   const struct timespec pause = {.tv_nsec = 10000000};
-  const nvmlReturn_t    ready = sim_nvml_ready();
-  if (ready != NVML_SUCCESS || set == NULL || data == NULL) {
-    return ready != NVML_SUCCESS ? ready : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t    ready = sim_nvml_given(sim_nvml_ready(), set != NULL && data != NULL);
+  if (ready != NVML_SUCCESS) {
+    return ready;
   }
   if (sim_nvml_shared() == NULL) {
     return NVML_ERROR_TIMEOUT;
@@ -168,9 +171,9 @@ enum { GPM_FIRST_MAJOR = 9, GPM_GRAPHICS = 1, GPM_SM = 2, GPM_OCCUPANCY = 3 };
 SIM_API nvmlReturn_t nvmlGpmQueryDeviceSupport(nvmlDevice_t handle, nvmlGpmSupport_t *support)
 {
   const sim_board_t *board;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, NULL);
-  if (result != NVML_SUCCESS || support == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board(handle, &board, NULL), support != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   if (support->version != 1) {
     return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
@@ -198,9 +201,9 @@ SIM_API nvmlReturn_t nvmlGpmSampleGet(nvmlDevice_t handle, nvmlGpmSample_t sampl
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
-  if (result != NVML_SUCCESS || sample == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board(handle, &board, &number), sample != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   if (board->capability_major < GPM_FIRST_MAJOR) {
     return NVML_ERROR_NOT_SUPPORTED;

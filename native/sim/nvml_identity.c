@@ -7,20 +7,17 @@
 #include "nvml_device.h"
 
 // A getter of one value: everything but the value is the same each time.
-#define SIM_GETTER(name, type, parameter, value)                         \
-  SIM_API nvmlReturn_t name(nvmlDevice_t handle, type *parameter)        \
-  {                                                                      \
-    const sim_board_t *board;                                            \
-    unsigned int       number;                                           \
-    nvmlReturn_t       result = sim_nvml_board(handle, &board, &number); \
-    if (result == NVML_SUCCESS && parameter == NULL) {                   \
-      result = NVML_ERROR_INVALID_ARGUMENT;                              \
-    }                                                                    \
-    if (result == NVML_SUCCESS) {                                        \
-      (void)number;                                                      \
-      *parameter = (type)(value);                                        \
-    }                                                                    \
-    return result;                                                       \
+#define SIM_GETTER(name, type, parameter, value)                                                            \
+  SIM_API nvmlReturn_t name(nvmlDevice_t handle, type *parameter)                                           \
+  {                                                                                                         \
+    const sim_board_t *board;                                                                               \
+    unsigned int       number;                                                                              \
+    const nvmlReturn_t result = sim_nvml_given(sim_nvml_board(handle, &board, &number), parameter != NULL); \
+    if (result == NVML_SUCCESS) {                                                                           \
+      (void)number;                                                                                         \
+      *parameter = (type)(value);                                                                           \
+    }                                                                                                       \
+    return result;                                                                                          \
   }
 
 SIM_GETTER(nvmlDeviceGetIndex, unsigned int, index, number)
@@ -87,9 +84,9 @@ SIM_API nvmlReturn_t nvmlDeviceGetBoardPartNumber(nvmlDevice_t handle, char *num
 static nvmlReturn_t pci_info(nvmlDevice_t handle, nvmlPciInfo_t *info)
 {
   const sim_board_t *board;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, NULL);
-  if (result != NVML_SUCCESS || info == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board(handle, &board, NULL), info != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   memset(info, 0, sizeof *info);
   info->domain = board->pci_domain;
@@ -111,9 +108,9 @@ SIM_API nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t handle, nvmlPciInfo_t 
 SIM_API nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t handle, int *major, int *minor)
 {
   const sim_board_t *board;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, NULL);
-  if (result != NVML_SUCCESS || major == NULL || minor == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board(handle, &board, NULL), major != NULL && minor != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   *major = (int)board->capability_major;
   *minor = (int)board->capability_minor;
@@ -123,9 +120,9 @@ SIM_API nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t handle, int
 static nvmlReturn_t attributes(nvmlDevice_t handle, nvmlDeviceAttributes_t *out)
 {
   const sim_board_t *board;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, NULL);
-  if (result != NVML_SUCCESS || out == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board(handle, &board, NULL), out != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   sim_mig_place_t place;
   *out = (nvmlDeviceAttributes_t){
@@ -160,10 +157,10 @@ SIM_API nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t first, nvmlDevice_t seco
   const sim_board_t *board;
   nvmlReturn_t       result = sim_nvml_board(first, &board, NULL);
   if (result == NVML_SUCCESS) {
-    result = sim_nvml_board(second, &board, NULL);
+    result = sim_nvml_given(sim_nvml_board(second, &board, NULL), same != NULL);
   }
-  if (result != NVML_SUCCESS || same == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   *same = first == second;
   return NVML_SUCCESS;

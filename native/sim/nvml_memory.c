@@ -20,9 +20,9 @@ SIM_API nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t handle, nvmlMemory_t *
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
-  if (result != NVML_SUCCESS || memory == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board(handle, &board, &number), memory != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   // source: NVML API Reference, nvmlMemory_t: in version 1 the reserved part counts as used.
   sim_board_t        seen;
@@ -37,9 +37,9 @@ SIM_API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t handle, nvmlMemory_
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
-  if (result != NVML_SUCCESS || memory == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board(handle, &board, &number), memory != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   if (memory->version != MEMORY_V2_VERSION) {
     return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
@@ -59,9 +59,9 @@ SIM_API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t handle, nvmlMemory_
 SIM_API nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t handle, nvmlBAR1Memory_t *memory)
 {
   const sim_board_t *board;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, NULL);
-  if (result != NVML_SUCCESS || memory == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board(handle, &board, NULL), memory != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   memory->bar1Total = board->bar1_bytes;
   memory->bar1Used = 1u << 20;
@@ -109,9 +109,10 @@ static nvmlReturn_t running_for(const char *function, nvmlDevice_t handle, unsig
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = sim_nvml_board_for(function, handle, &board, &number);
-  if (result != NVML_SUCCESS || count == NULL || (*count > 0 && infos == NULL)) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board_for(function, handle, &board, &number),
+                                             count != NULL && (*count == 0 || infos != NULL));
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   const unsigned int room = *count;
   *count = sim_nvml_list(number, instance_of(handle), infos, room);
@@ -150,9 +151,9 @@ SIM_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t handle, u
 static nvmlReturn_t none(nvmlDevice_t handle, unsigned int *count)
 {
   const sim_board_t *board;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, NULL);
-  if (result != NVML_SUCCESS || count == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board(handle, &board, NULL), count != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   *count = 0;
   return NVML_SUCCESS;

@@ -351,9 +351,9 @@ SIM_API nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t handle, unsigned 
 SIM_API nvmlReturn_t nvmlGpuInstanceGetInfo(nvmlGpuInstance_t handle, nvmlGpuInstanceInfo_t *info)
 {
   sim_mig_found_t    found;
-  const nvmlReturn_t result = sim_nvml_mig_find(handle, &found);
-  if (result != NVML_SUCCESS || info == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_mig_find(handle, &found), info != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   *info =
       (nvmlGpuInstanceInfo_t){.device = sim_nvml_handle(found.number),

@@ -28,9 +28,10 @@ SIM_API nvmlReturn_t nvmlGpuInstanceGetComputeInstanceProfileInfo(nvmlGpuInstanc
                                                                   nvmlComputeInstanceProfileInfo_t *info)
 {
   sim_mig_found_t    found;
-  const nvmlReturn_t result = sim_nvml_mig_find(handle, &found);
-  if (result != NVML_SUCCESS || info == NULL || engines != 0 || kind >= NVML_COMPUTE_INSTANCE_PROFILE_COUNT) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(
+      sim_nvml_mig_find(handle, &found), info != NULL && engines == 0 && kind < NVML_COMPUTE_INSTANCE_PROFILE_COUNT);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   const sim_mig_profile_t *of = &found.board->mig_profiles[found.instance->profile];
   const uint32_t           slices = slices_of(kind);
@@ -53,9 +54,9 @@ SIM_API nvmlReturn_t nvmlGpuInstanceGetComputeInstanceRemainingCapacity(nvmlGpuI
                                                                         unsigned int *count)
 {
   sim_mig_found_t    found;
-  const nvmlReturn_t result = sim_nvml_mig_find(handle, &found);
-  if (result != NVML_SUCCESS || count == NULL || slices_of(id) == 0) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_mig_find(handle, &found), count != NULL && slices_of(id) != 0);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   *count = sim_mig_compute_room(found.board, found.instance, slices_of(id));
   return NVML_SUCCESS;
@@ -66,9 +67,9 @@ SIM_API nvmlReturn_t nvmlGpuInstanceCreateComputeInstance(nvmlGpuInstance_t hand
 {
   sim_mig_found_t found;
   nvmlReturn_t    result = sim_nvml_mig_find(handle, &found);
-  result = result != NVML_SUCCESS ? result : sim_nvml_check_root();
-  if (result != NVML_SUCCESS || made == NULL || slices_of(id) == 0) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  result = sim_nvml_given(result != NVML_SUCCESS ? result : sim_nvml_check_root(), made != NULL && slices_of(id) != 0);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   sim_domain_t  *domain = sim_nvml_mig_lock(found.number);
   const uint32_t index = sim_mig_create_compute(found.board, found.instance, slices_of(id));
@@ -116,9 +117,10 @@ SIM_API nvmlReturn_t nvmlGpuInstanceGetComputeInstances(nvmlGpuInstance_t handle
                                                         nvmlComputeInstance_t *instances, unsigned int *count)
 {
   sim_mig_found_t    found;
-  const nvmlReturn_t result = sim_nvml_mig_find(handle, &found);
-  if (result != NVML_SUCCESS || instances == NULL || count == NULL || slices_of(id) == 0) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result =
+      sim_nvml_given(sim_nvml_mig_find(handle, &found), instances != NULL && count != NULL && slices_of(id) != 0);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   *count = 0;
   for (unsigned int i = 0; i < SIM_MIG_INSTANCES; i++) {
@@ -133,9 +135,9 @@ SIM_API nvmlReturn_t nvmlGpuInstanceGetComputeInstanceById(nvmlGpuInstance_t han
                                                            nvmlComputeInstance_t *compute)
 {
   sim_mig_found_t    found;
-  const nvmlReturn_t result = sim_nvml_mig_find(handle, &found);
-  if (result != NVML_SUCCESS || compute == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_mig_find(handle, &found), compute != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   if (id >= SIM_MIG_INSTANCES || found.instance->computes[id].is_used == 0) {
     return NVML_ERROR_NOT_FOUND;
@@ -148,9 +150,9 @@ static nvmlReturn_t compute_info(nvmlComputeInstance_t handle, nvmlComputeInstan
 {
   sim_mig_found_t    found;
   sim_compute_t     *compute;
-  const nvmlReturn_t result = find_compute(handle, &found, &compute);
-  if (result != NVML_SUCCESS || info == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(find_compute(handle, &found, &compute), info != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   *info = (nvmlComputeInstanceInfo_t){.device = sim_nvml_handle(found.number),
                                       .gpuInstance = sim_nvml_gpu_instance(found.number, found.index),

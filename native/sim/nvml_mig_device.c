@@ -6,9 +6,9 @@
 SIM_API nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t handle, unsigned int *is_mig)
 {
   const sim_board_t *board;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, NULL);
-  if (result != NVML_SUCCESS || is_mig == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board(handle, &board, NULL), is_mig != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   *is_mig = sim_nvml_is_mig(handle);
   return NVML_SUCCESS;
@@ -17,9 +17,9 @@ SIM_API nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t handle, unsigned i
 SIM_API nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t handle, unsigned int *count)
 {
   const sim_board_t *board;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, NULL);
-  if (result != NVML_SUCCESS || count == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board(handle, &board, NULL), count != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   *count = 0;
   for (unsigned int i = 0; i < board->mig_profile_count; i++) {
@@ -32,9 +32,10 @@ SIM_API nvmlReturn_t nvmlDeviceGetMigDeviceHandleByIndex(nvmlDevice_t handle, un
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
-  if (result != NVML_SUCCESS || device == NULL || sim_nvml_is_mig(handle)) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result =
+      sim_nvml_given(sim_nvml_board(handle, &board, &number), device != NULL && !sim_nvml_is_mig(handle));
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   const sim_control_t *control = sim_nvml_control(number);
   if (board->has_mig == 0 || control->mig_mode == 0) {
@@ -55,9 +56,10 @@ SIM_API nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t h
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
-  if (result != NVML_SUCCESS || device == NULL || !sim_nvml_is_mig(handle)) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result =
+      sim_nvml_given(sim_nvml_board(handle, &board, &number), device != NULL && sim_nvml_is_mig(handle));
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   *device = sim_nvml_handle(number);
   return NVML_SUCCESS;
@@ -67,9 +69,9 @@ static nvmlReturn_t id_of(const char *function, nvmlDevice_t handle, unsigned in
 {
   const sim_board_t *board;
   sim_mig_place_t    place;
-  const nvmlReturn_t result = sim_nvml_board_for(function, handle, &board, NULL);
-  if (result != NVML_SUCCESS || id == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board_for(function, handle, &board, NULL), id != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   if (!sim_nvml_mig_place(handle, &place)) {
     return NVML_ERROR_INVALID_ARGUMENT;

@@ -2,14 +2,7 @@
 
 #include "nvml_device.h"
 
-#define check(handle, board, number, out) check_for(__func__, handle, board, number, out)
-
-static nvmlReturn_t check_for(const char *function, nvmlDevice_t handle, const sim_board_t **board,
-                              unsigned int *number, const void *out)
-{
-  const nvmlReturn_t result = sim_nvml_board_for(function, handle, board, number);
-  return result == NVML_SUCCESS && out == NULL ? NVML_ERROR_INVALID_ARGUMENT : result;
-}
+#define check(handle, board, number, out) sim_nvml_given(sim_nvml_board(handle, board, number), (out) != NULL)
 
 // A getter whose answer is `value`; `board` and `busy()` may stand in it.
 #define SIM_STATE(name, type, value)                                 \

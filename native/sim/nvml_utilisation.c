@@ -68,9 +68,9 @@ SIM_API nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t handle, nvmlUtil
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = sim_nvml_board(handle, &board, &number);
-  if (result != NVML_SUCCESS || utilization == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board(handle, &board, &number), utilization != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   if (sim_nvml_is_mig(handle) || sim_nvml_control(number)->mig_mode != 0) {
     return NVML_ERROR_NOT_SUPPORTED;  // source: NVML API Reference, nvmlDeviceGetUtilizationRates: not with MIG
@@ -96,9 +96,9 @@ SIM_API nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t handle, nvmlPr
   nvmlProcessInfo_v2_t infos[SIM_MAX_SLOTS];
   const sim_board_t   *board;
   unsigned int         number;
-  const nvmlReturn_t   result = sim_nvml_board(handle, &board, &number);
-  if (result != NVML_SUCCESS || count == NULL) {
-    return result != NVML_SUCCESS ? result : NVML_ERROR_INVALID_ARGUMENT;
+  const nvmlReturn_t   result = sim_nvml_given(sim_nvml_board(handle, &board, &number), count != NULL);
+  if (result != NVML_SUCCESS) {
+    return result;
   }
   const unsigned int       room = *count;
   const unsigned int       found = sim_nvml_list(number, 0, infos, SIM_MAX_SLOTS);
