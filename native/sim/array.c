@@ -135,6 +135,31 @@ SIM_API CUresult cuArrayCreate_v2(CUarray *array, const CUDA_ARRAY_DESCRIPTOR *s
   return create(array, &full);
 }
 
+// Of CUDA 2, with sizes of 32 bits.
+SIM_API CUresult cuArray3DCreate(CUarray *array, const CUDA_ARRAY3D_DESCRIPTOR_v1 *shape)
+{
+  if (shape == NULL) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const CUDA_ARRAY3D_DESCRIPTOR full = {.Width = shape->Width,
+                                        .Height = shape->Height,
+                                        .Depth = shape->Depth,
+                                        .Format = shape->Format,
+                                        .NumChannels = shape->NumChannels,
+                                        .Flags = shape->Flags};
+  return create(array, &full);
+}
+
+SIM_API CUresult cuArrayCreate(CUarray *array, const CUDA_ARRAY_DESCRIPTOR_v1 *shape)
+{
+  if (shape == NULL) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const CUDA_ARRAY3D_DESCRIPTOR full = {
+      .Width = shape->Width, .Height = shape->Height, .Format = shape->Format, .NumChannels = shape->NumChannels};
+  return create(array, &full);
+}
+
 static CUresult check(CUarray array)
 {
   const CUresult ready = sim_ready();

@@ -13,6 +13,16 @@ typedef struct CUDA_ARRAY_DESCRIPTOR_st {
   CUarray_format Format;
   unsigned int   NumChannels;
 } CUDA_ARRAY_DESCRIPTOR;
+typedef struct CUDA_ARRAY_DESCRIPTOR_v1_st {
+  unsigned int   Width, Height;
+  CUarray_format Format;
+  unsigned int   NumChannels;
+} CUDA_ARRAY_DESCRIPTOR_v1;
+typedef struct CUDA_ARRAY3D_DESCRIPTOR_v1_st {
+  unsigned int   Width, Height, Depth;
+  CUarray_format Format;
+  unsigned int   NumChannels, Flags;
+} CUDA_ARRAY3D_DESCRIPTOR_v1;
 typedef struct CUDA_ARRAY3D_DESCRIPTOR_st {
   size_t         Width, Height, Depth;
   CUarray_format Format;

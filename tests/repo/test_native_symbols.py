@@ -1,4 +1,7 @@
-"""What the built libraries ask of the machine and of the process they are loaded into."""
+"""What the built libraries ask of the machine and of the process they are loaded into.
+
+Catches the bugs where a newer driver or glibc had private symbols no more and others' libraries did not load (CASES 30).
+"""
 
 from __future__ import annotations
 
@@ -48,6 +51,14 @@ def test_takes_nothing_private_from_glibc(library: str) -> None:
     private = {name for name, version in undefined_symbols(library) if version == "GLIBC_PRIVATE"}
 
     assert private == set()
+
+
+def test_the_interception_library_loads_whole_where_there_is_no_driver() -> None:
+    """Every symbol is bound at once; the loader goes on without a preloaded library, but says so."""
+    environment = {"LD_PRELOAD": str(LIB / LIBRARIES[0]), "LD_BIND_NOW": "1", "LD_LIBRARY_PATH": ""}
+    done = subprocess.run(["true"], env=environment, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_interception_library_cannot_end_or_meddle_with_its_process() -> None:

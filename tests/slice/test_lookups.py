@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -87,6 +88,29 @@ def test_the_drivers_own_look_up_leads_to_the_hook(hooks: Any, version: int) -> 
     expression = f"ask(row[1], row[2], {PER_THREAD} if row[3] else 0, {version}) == address(ours, row[0])"
 
     assert hooks(expression, asked) == "[]"
+
+
+def test_for_every_version_and_default_stream_the_hook_stands_for_what_the_driver_would_give(ten_gib: Any) -> None:
+    """As `cudaGetDriverEntryPoint` asks: a plain name, the runtime's own version, the program's default stream."""
+    rows = rows_of_the_driver()
+    names = sorted({rows[symbol][0] for symbol in in_the_driver()})
+    versions = sorted({version for _name, version, _is_twin in rows.values()})
+    # A symbol of ours has its own address; where it has none that is ours, the driver's.
+    given = SETUP + f"""
+names, versions, symbols = {names!r}, {versions!r}, {sorted(rows)!r}
+known = {{address(cuda, symbol): symbol for symbol in symbols}}
+say(json.dumps([known.get(ask(name, version, flags, which), "nothing")
+                for name in names for version in versions for flags in (0, 1, 2) for which in (1, 2)]))
+say(sum(pointer == address(ours, symbol) for pointer, symbol in known.items()))
+"""
+    without_us = given.replace('ours = ctypes.CDLL(os.environ["LD_PRELOAD"].split(":")[0])', "ours = cuda")
+
+    with_hooks, count = ten_gib.says(given)
+    by_the_driver, _count = ten_gib.says(without_us, LD_PRELOAD=None)
+
+    assert int(count) == len(in_the_driver())
+    assert with_hooks == by_the_driver
+    assert {*json.loads(with_hooks)} >= {*in_the_driver()}
 
 
 def test_what_the_driver_has_not_is_not_there_by_any_way(hooks: Any) -> None:
