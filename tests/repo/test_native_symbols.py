@@ -1,6 +1,6 @@
 """What the built libraries ask of the machine and of the process they are loaded into.
 
-Catches the bugs where a newer driver or glibc had private symbols no more and others' libraries did not load (CASES 30).
+Catches bugs where a newer driver or glibc no longer had private symbols that others' libraries asked for (CASES 30).
 """
 
 from __future__ import annotations

@@ -96,13 +96,16 @@ def test_for_every_version_and_default_stream_the_hook_stands_for_what_the_drive
     names = sorted({rows[symbol][0] for symbol in in_the_driver()})
     versions = sorted({version for _name, version, _is_twin in rows.values()})
     # A symbol of ours has its own address; where it has none that is ours, the driver's.
-    given = SETUP + f"""
+    given = (
+        SETUP
+        + f"""
 names, versions, symbols = {names!r}, {versions!r}, {sorted(rows)!r}
 known = {{address(cuda, symbol): symbol for symbol in symbols}}
 say(json.dumps([known.get(ask(name, version, flags, which), "nothing")
                 for name in names for version in versions for flags in (0, 1, 2) for which in (1, 2)]))
 say(sum(pointer == address(ours, symbol) for pointer, symbol in known.items()))
 """
+    )
     without_us = given.replace('ours = ctypes.CDLL(os.environ["LD_PRELOAD"].split(":")[0])', "ours = cuda")
 
     with_hooks, count = ten_gib.says(given)
