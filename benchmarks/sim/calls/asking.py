@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 MIB = 1 << 20
@@ -20,12 +20,18 @@ NULL = ctypes.c_void_p(None)
 class Asked:
     """One library and what it was asked."""
 
-    def __init__(self, library: str) -> None:
-        """Load the library; it is found as any program finds it."""
+    def __init__(self, library: str, leave_out: Collection[tuple[str, str]] = ()) -> None:
+        """Load the library; it is found as any program finds it.
+
+        Args:
+            library: Its file name.
+            leave_out: Names and cases that are not asked, since they end the process.
+        """
         self.library = ctypes.CDLL(library)
+        self._leave_out = frozenset(leave_out)
 
     def ask(self, name: str, case: str, *arguments: Any, says: int | None = None) -> int:
-        """Call a function and return its result, -1 when the library has no such function.
+        """Call a function and return its result, -1 when the library has no such function or this call is left out.
 
         Args:
             name: The exported symbol.
@@ -34,6 +40,9 @@ class Asked:
             says: What NVIDIA's reference says of it; None where it says nothing, or several things.
         """
         print(json.dumps({"name": name, "case": case, "says": says}), flush=True)
+        if (name, case) in self._leave_out:
+            print(json.dumps({"result": None}), flush=True)
+            return -1
         function = getattr(self.library, name, None)
         result = -1
         if function is not None:
