@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from typing import Any, cast
 
 from jupyter_vgpu.client.answers import EventInfo, SliceInfo, UsageInfo
@@ -15,6 +16,83 @@ from jupyter_vgpu.client.clients import TIMEOUT_SECONDS, UserClient
 from jupyter_vgpu.errors import AgentUnreachableError, NotAuthorizedError, error_from_reason
 
 _LONGEST_ANSWER_BYTES = 16 << 20
+_LONGEST_HEAD_BYTES = 64 << 10
+_HEAD_END = b"\r\n\r\n"
+_STATUS = re.compile(rb"HTTP/1\.1 ([0-9]{3})\b")
+_LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]{1,18}) *\r\n", re.IGNORECASE)
+_LAST = re.compile(rb"\r\nconnection: *close *\r\n", re.IGNORECASE)
+
+
+class _Connection(asyncio.Protocol):
+    """A connection on which one question at a time is answered, by as few turns of the event loop as there can be.
+
+    Attributes:
+        is_open: Whether another question may be asked on it.
+    """
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self._collected = bytearray()
+        self._answer: asyncio.Future[tuple[int, bytes]] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self.is_open = True
+
+    def data_received(self, data: bytes) -> None:
+        if self._answer is None or self._answer.done():
+            self.close()  # nobody asked
+            return
+        self._collected += data
+        try:
+            answer = self._whole_answer()
+        except ValueError as error:
+            self._answer.set_exception(error)
+            return
+        if answer is not None:
+            self._answer.set_result(answer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.is_open = False
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(exc or ConnectionResetError("it hung up"))
+
+    def ask(self, request: bytes) -> asyncio.Future[tuple[int, bytes]]:
+        """Return what will be status and body of the answer to `request`, or a `ConnectionError` or `ValueError`."""
+        self._collected.clear()
+        self._answer = asyncio.get_running_loop().create_future()
+        self._transport.write(request)
+        return self._answer
+
+    def close(self) -> None:
+        """Hang up."""
+        self.is_open = False
+        self._transport.abort()
+
+    def _whole_answer(self) -> tuple[int, bytes] | None:
+        """Return status and body, or `None` while something of them is missing.
+
+        Raises:
+            ValueError: It is no HTTP/1.1 answer of known length. source: RFC 9112, sections 4 and 6.2
+        """
+        end = self._collected.find(_HEAD_END, 0, _LONGEST_HEAD_BYTES)
+        if end < 0:
+            if len(self._collected) >= _LONGEST_HEAD_BYTES:
+                raise ValueError("an answer without an end")
+            return None
+        status, length = _STATUS.match(self._collected), _LENGTH.search(self._collected, 0, end + 2)
+        if status is None or length is None:
+            raise ValueError("no answer in HTTP/1.1 of known length")
+        size = int(length[1])
+        if size > _LONGEST_ANSWER_BYTES:
+            raise ValueError(f"an answer of {size} bytes")
+        begin = end + len(_HEAD_END)
+        if len(self._collected) < begin + size:
+            return None
+        if _LAST.search(self._collected, 0, end + 2):
+            self.close()
+        return int(status[1]), bytes(self._collected[begin : begin + size])
 
 
 class SliceFollower:
@@ -31,7 +109,7 @@ class SliceFollower:
         self._api = os.fspath(api)
         self._secret = secret
         self._timeout_seconds = timeout_seconds
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._connection: _Connection | None = None
 
     @classmethod
     def from_environment(cls) -> SliceFollower:
@@ -69,9 +147,9 @@ class SliceFollower:
 
     def close(self) -> None:
         """Hang up; the next question opens a connection anew."""
-        if self._streams is not None:
-            self._streams[1].close()
-            self._streams = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     async def _ask(self, url: str) -> Any:
         """Return the decoded answer.
@@ -81,17 +159,16 @@ class SliceFollower:
             AgentUnreachableError: No answer in time, or one that is no answer of an agent.
             NotAuthorizedError: This user may not open the socket.
         """
-        is_kept = self._streams is not None
+        is_kept = self._connection is not None and self._connection.is_open
         try:
             try:
                 status, content = await self._exchange(url)
-            except (ConnectionError, asyncio.IncompleteReadError):
+            except ConnectionError:
                 # A connection that was kept may have been closed meanwhile, as by an agent that was restarted.
-                self.close()
                 if not is_kept:
                     raise
                 status, content = await self._exchange(url)
-            decoded = json.loads(content)
+            decoded = json.loads(content.decode())
         except asyncio.TimeoutError as error:
             self.close()
             raise AgentUnreachableError(
@@ -102,7 +179,7 @@ class SliceFollower:
             raise NotAuthorizedError(
                 f"this user may not open {self._api}: the agent's admin decides who may"
             ) from error
-        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
+        except (OSError, ValueError) as error:
             self.close()
             raise AgentUnreachableError(
                 f"no node agent answers at {self._api} ({error}): start it with `jupyter vgpu agent`"
@@ -121,31 +198,24 @@ class SliceFollower:
 
         Raises:
             asyncio.TimeoutError: It did not come in time.
-            ValueError: It is no HTTP/1.1 answer of known length. source: RFC 9112, sections 4 and 6.2
+            ConnectionError: It was hung up before it had come.
+            ValueError: It is no answer as `_Connection` reads them.
         """
-        if self._streams is None:
-            connecting = asyncio.open_unix_connection(self._api)
-            self._streams = await asyncio.wait_for(connecting, self._timeout_seconds)
-        reader, writer = self._streams
+        loop = asyncio.get_running_loop()
+        connection = self._connection
+        if connection is None or not connection.is_open:
+            connecting = loop.create_unix_connection(_Connection, self._api)
+            connection = self._connection = (await asyncio.wait_for(connecting, self._timeout_seconds))[1]
+        request = f"GET {url} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self._secret}\r\n\r\n"
+        answer = connection.ask(request.encode())
         # A timer costs a tenth of `wait_for`, which makes a task of each question.
-        late = asyncio.TimeoutError()
-        timer = asyncio.get_running_loop().call_later(self._timeout_seconds, reader.set_exception, late)
+        timer = loop.call_later(self._timeout_seconds, _give_up, answer)
         try:
-            return await self._answer(url, reader, writer)
+            return await answer
         finally:
             timer.cancel()
 
-    async def _answer(self, url: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[int, bytes]:
-        writer.write(f"GET {url} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self._secret}\r\n\r\n".encode())
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-        fields = dict(line.lower().split(": ", 1) for line in head[1:] if ": " in line)
-        version, _, rest = head[0].partition(" ")
-        if version != "HTTP/1.1":
-            raise ValueError("no answer in HTTP/1.1")
-        status, length = int(rest[:3]), int(fields.get("content-length", "-1"))
-        if not 0 <= length <= _LONGEST_ANSWER_BYTES:
-            raise ValueError(f"an answer of {length} bytes")
-        content = await reader.readexactly(length)
-        if fields.get("connection") == "close":
-            self.close()
-        return status, content
+
+def _give_up(answer: asyncio.Future[tuple[int, bytes]]) -> None:
+    if not answer.done():
+        answer.set_exception(asyncio.TimeoutError())

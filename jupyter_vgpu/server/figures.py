@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 
 from jupyter_vgpu.client import EventInfo, SliceFollower, SliceInfo, UsageInfo
 from jupyter_vgpu.errors import UnknownClaimError, VGPUError
-from jupyter_vgpu.server.notebooks import Kernel, NotebookInfo, by_notebook
+from jupyter_vgpu.server.notebooks import Kernel, NotebookInfo, Starters, by_notebook
 
 OK = "ok"
 NO_SLICE = "no-slice"
 
 _SLICE_SECONDS = 10.0
 _MOST_EVENTS = 20
+# While nothing changes but the time, there are new figures this often.
+QUIET_SECONDS = 5.0
 
 _WITHOUT_SLICE = (
     "This server has no GPU slice: it was started without one. "
@@ -49,18 +51,27 @@ class SliceLooker:
 
     What the slice is changes seldom, as what the agent notices: they are asked for every tenth second. What it uses, at
     each look.
+
+    Attributes:
+        usage: As last seen; `None` where there is none.
+        is_quiet: Whether nothing but the time has changed lately.
     """
 
     def __init__(self) -> None:
         """Know nothing yet."""
+        self.usage: UsageInfo | None = None
+        self.is_quiet = False
         self._follower: SliceFollower | None = None
         self._slice: SliceInfo | None = None
         self._slice_at = 0.0
         self._events: list[EventInfo] = []
-        self._before: UsageInfo | None = None
+        self._kernels: list[Kernel] = []
+        self._starters = Starters()
+        self._figures: Figures | None = None
+        self._figures_at = 0.0
 
     async def look(self, kernels: Sequence[Kernel] = ()) -> Figures:
-        """Return the slice and its use, or why there is none.
+        """Return the slice and its use, or why there is none; what was returned last while nothing has changed.
 
         Takes as long as the follower's time limit at most (5 s a question).
 
@@ -71,16 +82,38 @@ class SliceLooker:
             try:
                 self._follower = SliceFollower.from_environment()
             except UnknownClaimError:
+                self.is_quiet = True
                 return Figures(NO_SLICE, _WITHOUT_SLICE)
         try:
             usage = await self._follower.usage()
             slice_info = await self._fresh_slice(self._follower, usage)
         except VGPUError as error:
-            self._slice = self._before = None
+            self._slice = self._figures = self.usage = None
+            self.is_quiet = False
             return Figures(error.reason, str(error))
-        notebooks = by_notebook(usage, self._before, kernels)
-        self._before = usage
-        return Figures(OK, slice_info=slice_info, usage=usage, notebooks=notebooks, events=self._events)
+        return self._split(slice_info, usage, list(kernels))
+
+    def _split(self, slice_info: SliceInfo, usage: UsageInfo, kernels: list[Kernel]) -> Figures:
+        before, self.usage = self.usage, usage
+        # What a notebook used between two looks is nothing for sure when nothing had changed before either.
+        was_same, self.is_quiet = self.is_quiet, before is not None and self._is_same(before, usage, kernels)
+        self._kernels = kernels
+        known, now = self._figures, time.monotonic()
+        is_known = known is not None and known.slice_info is slice_info and now - self._figures_at < QUIET_SECONDS
+        if known is not None and is_known and was_same and self.is_quiet:
+            return known
+        self._starters.keep(usage["processes"])
+        notebooks = by_notebook(usage, before, kernels, self._starters.starter)
+        self._figures = Figures(OK, slice_info=slice_info, usage=usage, notebooks=notebooks, events=self._events)
+        self._figures_at = now
+        return self._figures
+
+    def _is_same(self, before: UsageInfo, usage: UsageInfo, kernels: list[Kernel]) -> bool:
+        """Return whether nothing has changed but the time, and when the slice was last verified."""
+        untimed = [
+            {**one, "time": 0, "enforced_by": {**one["enforced_by"], "verified_at": 0}} for one in (before, usage)
+        ]
+        return untimed[0] == untimed[1] and kernels == self._kernels
 
     def close(self) -> None:
         """Hang up until the next look."""

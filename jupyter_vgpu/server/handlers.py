@@ -6,9 +6,8 @@ asked for; `state` says which of the two to show (see `figures.Figures`).
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
@@ -76,16 +75,20 @@ class HistoryHandler(VGPUHandler):
 
 
 class LiveHandler(VGPUHandler):
-    """`GET jupyter-vgpu/live`: slice and usage as server-sent events, one a second; the first has the history too.
+    """`GET jupyter-vgpu/live`: slice and usage as server-sent events; the first has the history too.
 
-    While there are no figures, an event is sent only when that changes.
+    One a second while the figures change, one every few seconds while only the time does. While there are no figures,
+    one when that changes.
     """
 
-    _is_gone = False
+    _over: asyncio.Future[None] | None = None
+    _flushed: asyncio.Future[None] | None = None
+    _told = b""
+    _untold = 0
 
     def on_connection_close(self) -> None:
-        """Remember that nobody listens any more."""
-        self._is_gone = True
+        """End, since nobody listens any more."""
+        self.end()
 
     @web.authenticated
     @authorized
@@ -94,29 +97,36 @@ class LiveHandler(VGPUHandler):
         self.set_header("Content-Type", "text/event-stream")
         self.set_header("Cache-Control", "no-store")
         self.set_header("X-Accel-Buffering", "no")
+        self._over = asyncio.get_running_loop().create_future()
+        self.reader.follow(self)
         try:
-            async with aclosing(self.reader.follow()) as readings:
-                await self._send(readings)
+            await self._over
+            await self.finish(set_content_type="text/event-stream")
         except StreamClosedError:
             return
-        await self.finish(set_content_type="text/event-stream")
+        finally:
+            self.reader.leave(self)
 
-    async def _send(self, readings: AsyncGenerator[Reading, None]) -> None:
-        last = b""
-        unsent = 0
-        async for reading in readings:
-            if self._is_gone:
-                return
-            unsent += 1
-            if reading.body != last:
-                self.write(_event(reading.body if last else _with_history(reading.body, self.reader)))
-            elif unsent >= _SIGN_OF_LIFE_EVERY:
-                self.write(": nothing new\n\n")
-            else:
-                continue
-            last = reading.body
-            unsent = 0
-            await self.flush()
+    def end(self) -> None:
+        """Send no more."""
+        if self._over is not None and not self._over.done():
+            self._over.set_result(None)
+
+    def tell(self, reading: Reading) -> None:
+        """Send a reading, if it is news; who is slow gets the newest when they have taken the last, never a backlog."""
+        is_slow = self._flushed is not None and not self._flushed.done()
+        if is_slow or self._over is None or self._over.done():
+            return
+        self._untold += 1
+        if reading.body != self._told:
+            self.write(_event(reading.body if self._told else _with_history(reading.body, self.reader)))
+        elif self._untold >= _SIGN_OF_LIFE_EVERY:
+            self.write(": nothing new\n\n")
+        else:
+            return
+        self._told = reading.body
+        self._untold = 0
+        self._flushed = self.flush()
 
 
 class KeepHandler(VGPUHandler):
@@ -129,6 +139,7 @@ class KeepHandler(VGPUHandler):
     async def post(self) -> None:
         """Answer with `session`, from now on."""
         self.update_api_activity()
+        self.reader.expect_news()
         reading = await self.reader.look()
         self.finish(json.dumps({"session": reading.session}))
 

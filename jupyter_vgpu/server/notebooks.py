@@ -126,6 +126,33 @@ class KernelList:
         return documents
 
 
+class Starters:
+    """Remembers which Jupyter kernel started a process: that never changes, and takes a walk through /proc to find."""
+
+    def __init__(self) -> None:
+        """Know nobody."""
+        self._among: frozenset[int] = frozenset()
+        self._attached_at: dict[int, float] = {}
+        self._known: dict[int, int | None] = {}
+
+    def keep(self, processes: Sequence[ProcessInfo]) -> None:
+        """Forget all but these: another process may get the same number."""
+        attached_at = {process["pid"]: process["attached_at"] for process in processes}
+        kept = attached_at.items() & self._attached_at.items()
+        self._known = {pid: self._known[pid] for pid, _ in kept if pid in self._known}
+        self._attached_at = attached_at
+
+    def starter(self, pid: int, starters: Collection[int]) -> int | None:
+        """Return which of `starters` started a process, as `processes.started_by`."""
+        among = frozenset(starters)
+        if among != self._among:
+            self._among = among
+            self._known.clear()
+        if pid not in self._known:
+            self._known[pid] = started_by(pid, among)
+        return self._known[pid]
+
+
 def by_notebook(
     usage: UsageInfo,
     before: UsageInfo | None,

@@ -22,6 +22,7 @@ from typing import Any
 import httpx
 import pytest
 
+from harness.ports import free_port
 from jupyter_vgpu.client import GrantedClaim, HubClient
 from jupyter_vgpu.errors import AgentUnreachableError
 from jupyter_vgpu.model import ClaimRequest, Memory, Profile
@@ -35,8 +36,7 @@ class JupyterServer:
 
     def __init__(self, folder: Path, environment: dict[str, str], base_url: str, config: str) -> None:
         """Start it and wait until it answers."""
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            port = listener.getsockname()[1]
+        port = free_port()
         self.token = secrets.token_hex(16)
         self.url = f"http://127.0.0.1:{port}{base_url}"
         settings = folder / "settings"

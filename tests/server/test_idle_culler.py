@@ -6,14 +6,12 @@ import json
 import os
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
+from harness.ports import free_ports
 from jupyter_vgpu.client import HubClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -38,18 +37,12 @@ def wait_until(happened: Callable[[], Any], what: str) -> Any:
     return answer
 
 
-def free_ports(count: int) -> list[str]:
-    with ExitStack() as stack:
-        listeners = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [str(listener.getsockname()[1]) for listener in listeners]
-
-
 class Hub:
     """A hub with its proxy; speaks for an admin's script."""
 
     def __init__(self, folder: Path, agent: HubClient) -> None:
         self.token = secrets.token_hex(16)
-        self.ports = free_ports(3)
+        self.ports = [str(port) for port in free_ports(3)]
         self.url = f"http://127.0.0.1:{self.ports[0]}"
         self._log = folder / "hub.log"
         with self._log.open("wb") as log:

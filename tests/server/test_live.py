@@ -15,8 +15,8 @@ Stream = Any
 Relay = Any
 OpenStream = Callable[..., Stream]
 
-# A reading asks the agent for the slice and for the usage.
-ASKED_PER_READING = 2
+# A look asks the agent for the usage, and now and then for the slice and what was noticed.
+ASKED_PER_LOOK = 3
 
 
 def test_an_event_has_the_slice_and_its_use(server: Server, open_stream: OpenStream) -> None:
@@ -39,17 +39,39 @@ def test_events_keep_coming(server: Server, open_stream: OpenStream) -> None:
 
 
 def test_many_streams_have_one_upstream_reader(server: Server, relay: Relay, open_stream: OpenStream) -> None:
-    asked_before = relay.asked
+    asked_before, began_at = relay.asked, time.time()
     streams = [open_stream(server) for _ in range(6)]
 
-    times = {stream.next()["usage"]["time"] for stream in streams for _ in range(3)}
+    times = {stream.next()["usage"]["time"] for stream in streams for _ in range(2)}
     asked, counted_at = relay.asked - asked_before, time.time()
-    # Every reading that was asked for until then has been seen once a later one has.
-    while max(times) <= counted_at:
+    [history] = server.get("jupyter-vgpu/history")["history"]
+    # Every look that was asked for until then is in the history once a later one is.
+    while max(history["time"]) <= counted_at:
         times.add(streams[0].next()["usage"]["time"])
+        [history] = server.get("jupyter-vgpu/history")["history"]
 
     # What one stream saw the others saw too; six readers would have asked six times as often.
-    assert asked <= ASKED_PER_READING * (len(times) + 1)
+    looks = [at for at in history["time"] if began_at < at]
+    assert asked <= ASKED_PER_LOOK * (len(looks) + 1)
+    assert len(times) <= len(looks) + 1
+
+
+def test_while_nothing_changes_the_agent_is_asked_and_nobody_is_told(
+    server: Server, relay: Relay, open_stream: OpenStream
+) -> None:
+    stream = open_stream(server)
+    stream.next()
+
+    asked = [relay.asked]
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        stream.next()
+        asked.append(relay.asked)
+        if asked[-1] - asked[-2] > ASKED_PER_LOOK:
+            break
+
+    # More than one look can have asked for lies between two events.
+    assert asked[-1] - asked[-2] > ASKED_PER_LOOK
 
 
 def test_nobody_asks_the_agent_while_nobody_looks(server: Server, relay: Relay, open_stream: OpenStream) -> None:

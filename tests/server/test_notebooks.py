@@ -15,7 +15,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 
 from jupyter_vgpu.client import UsageInfo
 from jupyter_vgpu.processes import notebook_of, started_by
-from jupyter_vgpu.server.notebooks import Kernel, by_notebook
+from jupyter_vgpu.server.notebooks import Kernel, Starters, by_notebook
 
 Server = Any
 GIB = 1 << 30
@@ -132,6 +132,21 @@ def test_a_process_is_traced_to_who_started_it_also_when_its_parent_is_gone() ->
     finally:
         os.kill(orphan, 9)
         leader.communicate()
+
+
+def test_who_started_a_process_is_remembered_until_another_may_have_its_number() -> None:
+    starters, own = Starters(), os.getpid()
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    described = process(child.pid)
+    starters.keep([cast(Any, described)])
+
+    found = [starters.starter(child.pid, {own})]
+    child.communicate()
+    found.append(starters.starter(child.pid, {own}))
+    starters.keep([cast(Any, {**described, "attached_at": 1.0})])
+    found.append(starters.starter(child.pid, {own}))
+
+    assert found == [own, own, None]
 
 
 def test_a_process_that_is_not_there_is_nobodys() -> None:
