@@ -57,13 +57,18 @@ static bool is_calm(const jvgpu_steered_device_t *device, uint64_t pause_ns)
   return is_calm;
 }
 
-static void look(jvgpu_steered_device_t *device, jvgpu_records_t *records, uint64_t at_ns)
+void jvgpu_steered_device_read(jvgpu_steered_device_t *device, jvgpu_records_t *records, uint64_t at_ns)
 {
   for (uint32_t i = 0; i < device->count; i++) {
     jvgpu_steered_read(device->steered[i], &device->runners[i]);
     jvgpu_steered_judge(device->steered[i], &device->runners[i], at_ns);
   }
   record_look(device, records, at_ns);
+}
+
+static void look(jvgpu_steered_device_t *device, jvgpu_records_t *records, uint64_t at_ns)
+{
+  jvgpu_steered_device_read(device, records, at_ns);
   const uint64_t pause_ns = jvgpu_governor_look(&device->governor, device->runners, device->count, at_ns);
   for (uint32_t i = 0; i < device->count; i++) {
     jvgpu_steered_write(device->steered[i], &device->runners[i], records, at_ns);
@@ -142,6 +147,15 @@ void jvgpu_steered_device_start(jvgpu_steered_device_t *device)
 {
   jvgpu_governor_start(&device->governor);
   device->holder = -1;
+}
+
+void jvgpu_steered_device_restart(jvgpu_steered_device_t *device)
+{
+  jvgpu_steered_device_start(device);
+  device->is_grouped = false;
+  device->is_calm = false;
+  device->is_signed = false;
+  device->due_ns = 0;
 }
 
 void jvgpu_steered_device_end(jvgpu_steered_device_t *device, jvgpu_records_t *records, uint64_t at_ns)

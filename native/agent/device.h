@@ -32,12 +32,17 @@ typedef struct jvgpu_steered_device_s {
   bool                     is_calm;    // nobody wanted anything at the last look, or was held back
   bool                     is_signed;  // the signatures are from before that look
   int                      holder;  // as last recorded
+  bool                     is_grouped;  // governed together with others (gangs.h), not by itself
 } jvgpu_steered_device_t;
 
 void jvgpu_steered_device_start(jvgpu_steered_device_t *device);
+// It was governed together with others, and is by itself again. pre: nothing that was learnt there is left.
+void jvgpu_steered_device_restart(jvgpu_steered_device_t *device);
 // Let all go. Nothing is left to free.
 void jvgpu_steered_device_end(jvgpu_steered_device_t *device, jvgpu_records_t *records, uint64_t at_ns);
 
+// Take in what all claims did since the last look.
+void jvgpu_steered_device_read(jvgpu_steered_device_t *device, jvgpu_records_t *records, uint64_t at_ns);
 // Look, or only ask whether anybody launched. Says in `due_ns` when to come again.
 void jvgpu_steered_device_look(jvgpu_steered_device_t *device, jvgpu_records_t *records, uint64_t at_ns);
 

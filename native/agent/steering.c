@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "gangs.h"
 #include "governor.h"
 #include "records.h"
 #include "steered.h"
@@ -35,6 +36,7 @@ struct jvgpu_steering_s {
   bool                   is_stopping;
   uint32_t               last_number;
   jvgpu_steered_device_t devices[MOST_DEVICES];
+  jvgpu_gangs_t         *gangs;
   jvgpu_records_t       *records;
 };
 
@@ -57,9 +59,12 @@ static void ring(jvgpu_steering_t *steering)
 static uint64_t look_at_all(jvgpu_steering_t *steering, uint64_t at_ns)
 {
   uint64_t due_ns = at_ns + NOBODY_NS;
+  jvgpu_gangs_gather(steering->gangs, steering->devices, MOST_DEVICES, at_ns);
+  const uint64_t gangs_ns = jvgpu_gangs_look(steering->gangs, steering->records, at_ns);
+  due_ns = gangs_ns < due_ns ? gangs_ns : due_ns;
   for (uint32_t i = 0; i < MOST_DEVICES; i++) {
     jvgpu_steered_device_t *device = &steering->devices[i];
-    if (device->count == 0) {
+    if (device->count == 0 || device->is_grouped) {
       continue;
     }
     if (device->due_ns <= at_ns + (device->is_calm ? JVGPU_JOIN_NS : 0)) {
@@ -98,11 +103,14 @@ jvgpu_steering_t *jvgpu_steering_make(void)
     return NULL;
   }
   steering->records = jvgpu_records_make();
+  steering->gangs = jvgpu_gangs_make();
   for (uint32_t i = 0; i < MOST_DEVICES; i++) {
     jvgpu_steered_device_start(&steering->devices[i]);
   }
   pthread_mutex_init(&steering->lock, NULL);
-  if (steering->records == NULL) {
+  if (steering->records == NULL || steering->gangs == NULL) {
+    jvgpu_records_free(steering->records);
+    jvgpu_gangs_free(steering->gangs);
     free(steering);
     return NULL;
   }
@@ -112,6 +120,7 @@ jvgpu_steering_t *jvgpu_steering_make(void)
 void jvgpu_steering_drop(jvgpu_steering_t *steering, jvgpu_tenant_t *tenant)
 {
   pthread_mutex_lock(&steering->lock);
+  jvgpu_gangs_dissolve(steering->gangs);
   for (uint32_t i = 0; i < MOST_DEVICES; i++) {
     jvgpu_steered_device_t *device = &steering->devices[i];
     for (uint32_t place = device->count; place-- > 0;) {
@@ -133,6 +142,7 @@ void jvgpu_steering_stop(jvgpu_steering_t *steering)
 
 void jvgpu_steering_free(jvgpu_steering_t *steering)
 {
+  jvgpu_gangs_free(steering->gangs);
   for (uint32_t i = 0; i < MOST_DEVICES; i++) {
     jvgpu_steered_device_end(&steering->devices[i], steering->records, now_ns());
   }
@@ -149,6 +159,7 @@ uint32_t jvgpu_steering_add(jvgpu_steering_t *steering, jvgpu_tenant_t *tenant, 
     return 0;
   }
   pthread_mutex_lock(&steering->lock);
+  jvgpu_gangs_dissolve(steering->gangs);
   if (jvgpu_steered_device_add(&steering->devices[device_number], tenant, index, priority, steering->last_number + 1)) {
     number = ++steering->last_number;
     ring(steering);

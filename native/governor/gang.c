@@ -167,6 +167,7 @@ static void choose_beside(jvgpu_cohort_t *cohort, const uint16_t *order)
     if (!member->is_beside && (member->devices & taken) == 0 && is_kept_out(cohort, i) &&
         is_eligible(&cohort->runners[i])) {
       member->is_beside = true;
+      cohort->runners[i].windows += 1;
       taken |= member->devices;
     }
   }
