@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, tzinfo
+from fractions import Fraction
 from typing import Annotated
 
 from pydantic import Field
@@ -18,9 +19,10 @@ from pydantic import Field
 from jupyter_vgpu.errors import BadValueError, VGPUError
 from jupyter_vgpu.model import PRIORITIES, Priority
 from jupyter_vgpu.reading import Entry, by, read
-from jupyter_vgpu.units import format_bytes, parse_bytes
+from jupyter_vgpu.units import format_bytes, parse_bytes, parse_fraction, to_ppm
 
 _DAY_SECONDS = 86_400.0
+_MOST_DEVICES = 100_000
 
 
 class QuotaError(VGPUError):
@@ -40,6 +42,8 @@ class Quota:
         gpu_hours: Share × time held within the window, in hours, >= 0.
         window_seconds: Length of the window, which ends now; > 0.
         priority: Index into `PRIORITIES` of the highest that may be claimed.
+        guaranteed_ppm: Most throughput that is guaranteed at once, the sum over slices and devices, in parts per
+            million of one device's time. No limit, but something given: `None` = this quota gives none.
     """
 
     slices: int | None = None
@@ -47,6 +51,7 @@ class Quota:
     gpu_hours: float | None = None
     window_seconds: float = 7 * _DAY_SECONDS
     priority: int | None = None
+    guaranteed_ppm: int | None = None
 
 
 @dataclass(frozen=True)
@@ -58,12 +63,14 @@ class Holding:
         share: Sum over its devices, 1.0 = one whole device.
         started_at: Since when.
         ended_at: Until when; `None` = it is held.
+        guaranteed_ppm: What is guaranteed of it, the sum over its devices, in parts per million.
     """
 
     memory_bytes: int
     share: float
     started_at: float
     ended_at: float | None = None
+    guaranteed_ppm: int = 0
 
 
 @dataclass(frozen=True)
@@ -130,6 +137,7 @@ class Use:
         slices: Held now.
         memory_bytes: Held now.
         gpu_hours: Used within the window.
+        guaranteed_ppm: Guaranteed now.
     """
 
     whose: str
@@ -137,6 +145,24 @@ class Use:
     slices: int
     memory_bytes: int
     gpu_hours: float
+    guaranteed_ppm: int = 0
+
+    @property
+    def guarantee_left_ppm(self) -> int:
+        """What the quota still has to guarantee; 0 where it gives nothing."""
+        return max(0, (self.quota.guaranteed_ppm or 0) - self.guaranteed_ppm)
+
+
+def guarantee_of(share_ppm: int, devices: int, uses: Iterable[Use]) -> int:
+    """Return what a new slice is guaranteed of each of its devices: as much of its share as one of the quotas has left.
+
+    Args:
+        share_ppm: Its share of each, in parts per million.
+        devices: How many it has, >= 1.
+        uses: The quotas that count for its user.
+    """
+    left_ppm = max((use.guarantee_left_ppm for use in uses), default=0)
+    return min(share_ppm, left_ppm // devices)
 
 
 def use_of(whose: str, quota: Quota, holdings: Sequence[Holding], now: float) -> Use:
@@ -148,6 +174,7 @@ def use_of(whose: str, quota: Quota, holdings: Sequence[Holding], now: float) ->
         len(held),
         sum(holding.memory_bytes for holding in held),
         used_seconds(holdings, quota.window_seconds, now) / 3600,
+        sum(holding.guaranteed_ppm for holding in held),
     )
 
 
@@ -257,8 +284,16 @@ class Quotas:
     @property
     def longest_window_seconds(self) -> float:
         """How far back holdings matter, 0 when no quota counts hours."""
-        quotas = [self.everyone, *self.members.values(), *self.groups.values(), *self.users.values()]
-        return max((quota.window_seconds for quota in quotas if quota.gpu_hours is not None), default=0.0)
+        return max((quota.window_seconds for quota in self._all if quota.gpu_hours is not None), default=0.0)
+
+    @property
+    def guarantee_something(self) -> bool:
+        """Whether any quota guarantees throughput."""
+        return any(quota.guaranteed_ppm is not None for quota in self._all)
+
+    @property
+    def _all(self) -> list[Quota]:
+        return [self.everyone, *self.members.values(), *self.groups.values(), *self.users.values()]
 
     def of_user(self, user: str, groups: Iterable[str]) -> Quota:
         """Return the quota of one user who is in `groups`."""
@@ -285,7 +320,31 @@ def _most_generous(quotas: Sequence[Quota]) -> Quota:
         gpu_hours=hours.gpu_hours,
         window_seconds=hours.window_seconds,
         priority=None if priority is None else int(priority),
+        guaranteed_ppm=max(q.guaranteed_ppm or 0 for q in quotas) or None,
     )
+
+
+def parse_throughput(value: object, key: str) -> int:
+    """Return how much of the time of devices `value` names, in parts per million of one device's.
+
+    Args:
+        value: A part of one device, as `parse_fraction` takes it, or a number of devices above 1.
+        key: Name of the setting, for the message.
+
+    Raises:
+        BadValueError: It is neither.
+    """
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if is_number and 1 < value <= _MOST_DEVICES:  # type: ignore[operator]
+        return to_ppm(Fraction(repr(value)))
+    try:
+        return to_ppm(parse_fraction(value, key))
+    except BadValueError:
+        raise BadValueError(
+            key,
+            value,
+            f'a part of one GPU\'s time is, as "1/4" or "25%", or a number of GPUs up to {_MOST_DEVICES}, as 2 or 1.5',
+        ) from None
 
 
 class QuotaEntry(Entry):
@@ -300,6 +359,7 @@ class QuotaEntry(Entry):
         7.0, ge=1 / 24, le=3660, description="a number of days from 1/24 to 3660 is, as 7 or 0.5"
     )
     priority: Priority | None = Field(None, description=f"one of {', '.join(PRIORITIES)} is")
+    guaranteed_throughput: Annotated[int | None, by(parse_throughput)] = None
 
 
 QUOTA_KEYS = tuple(QuotaEntry.model_fields)
@@ -321,6 +381,7 @@ def parse_quota(entry: object, key: str) -> Quota:
         gpu_hours=written.gpu_hours,
         window_seconds=written.window_days * _DAY_SECONDS,
         priority=None if written.priority is None else PRIORITIES.index(written.priority),
+        guaranteed_ppm=written.guaranteed_throughput,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timezone
 
 from jupyter_vgpu.client import DeviceInfo
-from jupyter_vgpu.hub.holdings import asked_for, holding_of, wish_of
+from jupyter_vgpu.hub.holdings import asked_for, guaranteed, holding_of, wish_of
 from jupyter_vgpu.hub.reconciliation import ServerKey, tenant_name
 from jupyter_vgpu.ledger import Ledger, Place
 from jupyter_vgpu.model import Profile
@@ -26,8 +26,11 @@ class Admission:
 
     def let_in(
         self, key: ServerKey, profile: Profile, groups: Sequence[str], devices: Sequence[DeviceInfo], over_quota: bool
-    ) -> int:
-        """Open the ledger's entry for a claim that is about to be asked for, and return its id.
+    ) -> tuple[int, Profile]:
+        """Open the ledger's entry for a claim that is about to be asked for.
+
+        Returns:
+            The entry's id, and the profile with what the user's quotas guarantee of it.
 
         Raises:
             QuotaError: It is more than the user, or a group, may have.
@@ -35,8 +38,11 @@ class Admission:
         """
         if not over_quota:
             self.check(key, profile, groups, devices)
+        if self._quotas.guarantee_something:
+            uses = [use for use, _ in self._uses(key[0], groups, time.time())]
+            profile = guaranteed(profile, devices, uses)
         asked = asked_for(profile, devices) if self.is_limited else []
-        return self._ledger.open_entry(*key, tenant_name(*key), profile.name, self._node, groups, asked)
+        return self._ledger.open_entry(*key, tenant_name(*key), profile.name, self._node, groups, asked), profile
 
     def queue_up(
         self, key: ServerKey, profile: Profile, groups: Sequence[str], devices: Sequence[DeviceInfo], over_quota: bool

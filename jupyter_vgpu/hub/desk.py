@@ -181,7 +181,7 @@ class ClaimDesk(LoggingConfigurable):
         """Claim and write down; runs in a thread of the agent's from end to end, however busy the hub's own is."""
         tenant = tenant_name(*key)
         from_ledger = self._errands.from_ledger
-        entry_id = from_ledger(self._admission.let_in, key, profile, groups, devices, over_quota)
+        entry_id, profile = from_ledger(self._admission.let_in, key, profile, groups, devices, over_quota)
         request = ClaimRequest(
             tenant=tenant,
             hub=self._ledger.hub_name,

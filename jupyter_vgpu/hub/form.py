@@ -108,6 +108,9 @@ def _left(use: Use) -> str:
         left = f" {format_hours(max(0.0, quota.gpu_hours - use.gpu_hours))} left."
     if quota.priority is not None:
         parts.append(f"priority up to {PRIORITIES[quota.priority]!r}")
+    if quota.guaranteed_ppm is not None:
+        held, most = (f"{ppm / 10_000:.6g} %" for ppm in (use.guaranteed_ppm, quota.guaranteed_ppm))
+        parts.append(f"{held} of {most} of a GPU's time guaranteed")
     return f"{use.whose[:1].upper()}{use.whose[1:]} quota, used: {', '.join(parts)}.{left}"
 
 
@@ -148,7 +151,8 @@ def what_it_is(profile: Profile, devices: Sequence[DeviceInfo] | None) -> str:
     else:
         memory = f"{profile.memory.fraction} of the GPU's memory"
     share = f", {format_ppm(profile.share_ppm)} of its time" if profile.share_ppm else ""
-    return f"{memory}{share}{where}."
+    least = f", {format_ppm(profile.guarantee_ppm)} guaranteed each second" if profile.guarantee_ppm else ""
+    return f"{memory}{share}{least}{where}."
 
 
 def _how_long(profile: Profile) -> str:

@@ -127,7 +127,8 @@ class VGPUHub(SingletonConfigurable):
 
         `everyone` is for each user; `members` for each member of a group instead; `users` for one user instead;
         `groups` for all members of a group together, besides. `slices` and `memory` at once, `gpu_hours` as share ×
-        time held in the last `window_days` (default 7), `priority` the highest. Default: nothing is limited.
+        time held in the last `window_days` (default 7), `priority` the highest; `guaranteed_throughput` is given: as
+        much of their shares as is left of it, new slices are guaranteed in each second. Default: nothing is limited.
         """
     ).tag(config=True)
 

@@ -27,7 +27,7 @@ def own_hub(agent_of_the_run: Any) -> Iterator[Any]:
         },
         "quotas": {
             "everyone": {"slices": 1},
-            "groups": {"course": {"slices": 1}},
+            "groups": {"course": {"slices": 1}, "promised": {"guaranteed_throughput": "3/8"}},
             "users": {"quick-spent": {"gpu_hours": 0}, "quick-many": {}},
         },
     }
@@ -223,6 +223,36 @@ def test_two_starts_at_once_do_not_share_the_last_of_a_quota(idle: Any, agent: A
 
     assert answers.count(403) == 3
     assert len(agent.claims()) == 1
+
+
+def test_what_a_group_is_guaranteed_is_in_its_members_claims_as_far_as_it_goes(idle: Any, agent: Any) -> None:
+    """Of three eighths one has its quarter, the next an eighth, the third nothing; nor has who is in no group."""
+    users = ["quick-sure", "quick-surer", "quick-surest"]
+    for user in users:
+        idle.api.post(f"/users/{user}")
+    idle.api.post("/groups/promised")
+    idle.api.post("/groups/promised/users", json={"users": users})
+
+    def guarantees() -> dict[str, list[float | None]]:
+        return {claim["tenant"]: [device.get("guarantee") for device in claim["devices"]] for claim in agent.claims()}
+
+    for user in ("quick-sure", "quick-surer", "quick-modest"):
+        idle.spawn(user)
+    assert guarantees() == {"quick-sure": [0.25], "quick-surer": [0.125], "quick-modest": [None]}
+    with idle.browser("quick-surer") as browser:
+        page = unescape(browser.get("/hub/spawn/quick-surer/second").text)
+    assert "Group promised's quota, used: 37.5 % of 37.5 % of a GPU's time guaranteed." in page
+
+    # The ledger remembers what is held, over a crash of the hub too; what one gives back the next has.
+    idle.kill()
+    idle.start()
+    idle.spawn("quick-surest")
+    assert guarantees()["quick-surest"] == [None]
+    for user in ("quick-surest", "quick-sure"):
+        idle.stop_server(user)
+    idle.wait_until(lambda: sorted(guarantees()) == ["quick-modest", "quick-surer"], "both are given back")
+    idle.spawn("quick-surest")
+    assert guarantees() == {"quick-surer": [0.125], "quick-modest": [None], "quick-surest": [0.25]}
 
 
 def test_a_group_has_its_quota_together_and_an_administrator_may_lift_it_once(idle: Any, agent: Any) -> None:
