@@ -1,5 +1,6 @@
 """NVML behind one thread and a time limit, with its absurd answers left out."""
 
+from jupyter_vgpu.nvml.listing import LIBRARY_NAME
 from jupyter_vgpu.nvml.rows import (
     DeviceLook,
     DeviceRow,
@@ -9,7 +10,7 @@ from jupyter_vgpu.nvml.rows import (
     true_processes,
     true_utilisation,
 )
-from jupyter_vgpu.nvml.worker import LIBRARY_NAME, TIMEOUT_SECONDS, Nvml
+from jupyter_vgpu.nvml.worker import TIMEOUT_SECONDS, Nvml
 
 __all__ = [
     "LIBRARY_NAME",

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from jupyter_vgpu.errors import NoDriverError
 from jupyter_vgpu.nvml.gpm import Counters
+from jupyter_vgpu.nvml.listing import Listing
 from jupyter_vgpu.nvml.rows import (
     DeviceLook,
     DeviceRow,
@@ -27,12 +28,10 @@ from jupyter_vgpu.nvml.rows import (
     ProcessRow,
     is_true_device,
     true_fraction,
-    true_processes,
     true_utilisation,
 )
 
 TIMEOUT_SECONDS = 3.0
-LIBRARY_NAME = "libnvidia-ml.so.1"
 _UTILISATION_SECONDS = 1.0
 
 # Cores per SM by compute capability, since NVML counts cores only.
@@ -65,6 +64,8 @@ class Nvml:
         self._busy_since: float | None = None
         self._nvml: Any = None
         self._counters: Counters | None = None
+        self._listing: Listing | None = None
+        self._handles: dict[str, Any] = {}
 
     def devices(self) -> list[DeviceRow]:
         """Return the devices of this node in NVML's order, those left out of which NVML says nonsense.
@@ -168,6 +169,7 @@ class Nvml:
                 ) from error
             self._nvml = pynvml
             self._counters = Counters(pynvml)
+            self._listing = Listing(pynvml)
         return self._nvml
 
     def _read_devices(self) -> list[DeviceRow]:
@@ -220,21 +222,25 @@ class Nvml:
             distances[one, other] = 0 if link == nvml.NVML_P2P_STATUS_OK else int(level)
         return distances
 
-    def _read_processes(self, uuid: str) -> list[ProcessRow]:
+    def _handle(self, uuid: str) -> Any:
+        """Return NVML's handle of a device; it is good for as long as NVML is."""
         nvml = self._loaded()
+        if uuid not in self._handles:
+            self._handles[uuid] = nvml.nvmlDeviceGetHandleByUUID(uuid.encode())
+        return self._handles[uuid]
+
+    def _read_processes(self, uuid: str) -> list[ProcessRow]:
+        nvml, listing = self._loaded(), self._listing
+        assert listing is not None
         try:
-            handle = nvml.nvmlDeviceGetHandleByUUID(uuid.encode())
-            found = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+            handle = self._handle(uuid)
+            return listing.processes(uuid, handle, lambda: _usable_bytes(nvml, handle))
         except nvml.NVMLError as error:
             raise NoDriverError(f"NVML does not list the processes of {uuid}: {error}") from error
-        rows = [
-            ProcessRow(int(row.pid), None if row.usedGpuMemory is None else int(row.usedGpuMemory)) for row in found
-        ]
-        return true_processes(rows, _usable_bytes(nvml, handle))
 
     def _read_look(self, uuid: str, with_utilisation: bool) -> DeviceLook:
         processes = self._read_processes(uuid)
-        handle = self._loaded().nvmlDeviceGetHandleByUUID(uuid.encode())
+        handle = self._handle(uuid)
         return DeviceLook(
             processes, self._read_use(uuid, handle), self._read_utilisation(handle) if with_utilisation else {}
         )
