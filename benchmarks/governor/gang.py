@@ -15,6 +15,8 @@ from governor.work import NCCL, Tenant
 
 SECONDS, NATIVE_SECONDS = 300.0, 20.0
 MOST_STOP_SECONDS = 5.0
+# Of the switch between GPUs, which other machines' programs may share.
+NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1"}
 
 
 class Gang(Experiment):
@@ -26,9 +28,9 @@ class Gang(Experiment):
 
     def why_not(self, stage: Stage) -> str:
         """Return why it cannot be run on this machine; empty = it can."""
-        if stage.is_simulated or stage.card.count < 2:
-            return f"needs two GPUs with NCCL: this machine has {0 if stage.is_simulated else stage.card.count}"
-        return no_torch(stage, self.tenants)
+        if stage.card.count < 2:
+            return f"needs two GPUs with NCCL: this machine has {stage.card.count}"
+        return "" if stage.is_simulated else no_torch(stage, self.tenants)
 
     def estimate_seconds(self, stage: Stage, peers: Sequence[Peer]) -> float:
         """Return about how long it takes."""
@@ -62,7 +64,7 @@ class Gang(Experiment):
     _stop = Target("at most", MOST_STOP_SECONDS)
 
     def _run(self, stage: Stage, arm: str, seconds: float) -> list[Answer]:
-        extra = [{"MASTER_PORT": str(_free_port())} for _ in self.tenants]
+        extra = [{"MASTER_PORT": str(_free_port()), **NO_MULTICAST} for _ in self.tenants]
         with stage.crew(arm, self.tenants, extra) as crew:
             for workers in crew.workers:
                 for rank, worker in enumerate(workers):

@@ -206,6 +206,10 @@ def _card_here() -> Card:
         sys.exit(f"no NVIDIA GPU is found here ({error}): `--simulate h200` measures on a simulated board")
 
 
+def _simulated_card(boards: str) -> Card:
+    return Card(f"simulated {boards}", "simulated", len(parse_boards(boards)))
+
+
 def _end(number: int, frame: FrameType | None) -> None:
     sys.exit(128 + number)
 
@@ -228,7 +232,7 @@ def main(arguments: Sequence[str]) -> int:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="jvgpu-governor-")))
         state = create_boards(folder / "boards", options.simulate) if options.simulate else None
-        device = Card(f"simulated {options.simulate}", "simulated", 1) if options.simulate else _card_here()
+        device = _simulated_card(options.simulate) if options.simulate else _card_here()
         path = options.out or RESULTS / f"governor-{date}-{device.file_name}.json"
         head = {"date": date, "card": device.name, "driver": device.driver, "processors": os.cpu_count()}
         table = Table(path, head, _earlier(options, device))
