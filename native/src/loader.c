@@ -29,29 +29,58 @@ typedef struct tables_s {
   const ElfW(Word) *sysv_hash;
 } tables_t;
 
-static uintptr_t table_address(const struct dl_phdr_info *object, ElfW(Addr) value)
+// A sanitizer, or an allocator of the program's own, asks for functions before it has any itself: it stands before the C
+// library in the program's scope, and whatever we called by name would be its own, not there yet. So nothing is called
+// until the C library's functions are found. catches a bug where any program built with -fsanitize=address or thread
+// ended at its start (CASES 19)
+
+static bool is_same(const char *text, const char *other)
 {
-  // glibc relocates these in place on most architectures; elsewhere they are offsets.
-  return value < object->dlpi_addr ? object->dlpi_addr + value : value;
+  while (*text != '\0' && *text == *other) {
+    text++;
+    other++;
+  }
+  return *text == *other;
 }
 
-static bool read_tables(const struct dl_phdr_info *object, tables_t *tables)
+static bool starts_with(const char *text, const char *prefix)
 {
-  memset(tables, 0, sizeof *tables);
-  for (int i = 0; i < object->dlpi_phnum; i++) {
-    if (object->dlpi_phdr[i].p_type != PT_DYNAMIC) {
-      continue;
-    }
-    const ElfW(Dyn) *entry = (const ElfW(Dyn) *)(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr);
-    for (; entry->d_tag != DT_NULL; entry++) {
-      const uintptr_t address = table_address(object, entry->d_un.d_ptr);
-      switch (entry->d_tag) {
-        case DT_SYMTAB: tables->symbols = (const ElfW(Sym) *)address; break;
-        case DT_STRTAB: tables->strings = (const char *)address; break;
-        case DT_GNU_HASH: tables->gnu_hash = (const uint32_t *)address; break;
-        case DT_HASH: tables->sysv_hash = (const ElfW(Word) *)address; break;
-        default: break;
-      }
+  while (*prefix != '\0' && *text == *prefix) {
+    text++;
+    prefix++;
+  }
+  return *prefix == '\0';
+}
+
+static const char *base_name(const char *path)
+{
+  const char *base = path;
+  for (; *path != '\0'; path++) {
+    base = *path == '/' ? path + 1 : base;
+  }
+  return base;
+}
+
+static uintptr_t table_address(ElfW(Addr) base, ElfW(Addr) value)
+{
+  // glibc relocates these in place on most architectures; elsewhere they are offsets.
+  return value < base ? base + value : value;
+}
+
+static bool read_tables(ElfW(Addr) base, const ElfW(Dyn) *entry, tables_t *tables)
+{
+  tables->symbols = NULL;
+  tables->strings = NULL;
+  tables->gnu_hash = NULL;
+  tables->sysv_hash = NULL;
+  for (; entry->d_tag != DT_NULL; entry++) {
+    const uintptr_t address = table_address(base, entry->d_un.d_ptr);
+    switch (entry->d_tag) {
+      case DT_SYMTAB: tables->symbols = (const ElfW(Sym) *)address; break;
+      case DT_STRTAB: tables->strings = (const char *)address; break;
+      case DT_GNU_HASH: tables->gnu_hash = (const uint32_t *)address; break;
+      case DT_HASH: tables->sysv_hash = (const ElfW(Word) *)address; break;
+      default: break;
     }
   }
   return tables->symbols != NULL && tables->strings != NULL && (tables->gnu_hash != NULL || tables->sysv_hash != NULL);
@@ -61,7 +90,7 @@ static bool is_function_named(const tables_t *tables, uint32_t index, const char
 {
   const ElfW(Sym) *symbol = &tables->symbols[index];
   return symbol->st_shndx != SHN_UNDEF && (symbol->st_info & 0xf) == STT_FUNC &&
-         strcmp(tables->strings + symbol->st_name, name) == 0;
+         is_same(tables->strings + symbol->st_name, name);
 }
 
 static uint32_t gnu_hash_of(const char *name)
@@ -108,43 +137,35 @@ static uint32_t find_by_sysv_hash(const tables_t *tables, const char *name)
   return 0;
 }
 
-static void *find_function(const struct dl_phdr_info *object, const tables_t *tables, const char *name)
+static void *find_function(ElfW(Addr) base, const tables_t *tables, const char *name)
 {
   const uint32_t index = tables->gnu_hash != NULL ? find_by_gnu_hash(tables, name) : find_by_sysv_hash(tables, name);
-  return index == 0 ? NULL : (void *)(object->dlpi_addr + tables->symbols[index].st_value);
+  return index == 0 ? NULL : (void *)(base + tables->symbols[index].st_value);
 }
 
-static const char *base_name(const char *path)
+static bool is_complete(void)
 {
-  const char *slash = strrchr(path, '/');
-  return slash == NULL ? path : slash + 1;
+  const jvgpu_dl_t *dl = &loader.dl;
+  return dl->sym != NULL && dl->vsym != NULL && dl->open != NULL && dl->close != NULL && dl->addr != NULL;
 }
 
-static bool starts_with(const char *text, const char *prefix)
+static void look_into(const char *path, ElfW(Addr) base, const ElfW(Dyn) *dynamic)
 {
-  return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
-static int visit_object(struct dl_phdr_info *object, size_t bytes, void *context)
-{
-  (void)bytes;
-  jvgpu_dl_t *dl = context;
-  const char *name = base_name(object->dlpi_name);
+  const char *name = base_name(path);
   tables_t    tables;
-
   if (!(starts_with(name, "libc.so.") || starts_with(name, "libc-2.") || starts_with(name, "libdl.so.") ||
         starts_with(name, "libdl-2."))) {
-    return 0;
+    return;
   }
-  if (!read_tables(object, &tables)) {
-    return 0;
+  if (!read_tables(base, dynamic, &tables)) {
+    return;
   }
-#define TAKE(member, symbol)                                           \
-  do {                                                                 \
-    if (dl->member == NULL) {                                          \
-      void *found = find_function(object, &tables, symbol);            \
-      __atomic_store_n((void **)&dl->member, found, __ATOMIC_RELEASE); \
-    }                                                                  \
+#define TAKE(member, symbol)                                                 \
+  do {                                                                       \
+    if (loader.dl.member == NULL) {                                          \
+      void *found = find_function(base, &tables, symbol);                    \
+      __atomic_store_n((void **)&loader.dl.member, found, __ATOMIC_RELEASE); \
+    }                                                                        \
   } while (0)
   TAKE(sym, "dlsym");
   TAKE(vsym, "dlvsym");
@@ -152,13 +173,31 @@ static int visit_object(struct dl_phdr_info *object, size_t bytes, void *context
   TAKE(close, "dlclose");
   TAKE(addr, "dladdr");
 #undef TAKE
-  return dl->sym != NULL && dl->vsym != NULL && dl->open != NULL && dl->close != NULL && dl->addr != NULL;
+}
+
+static int visit_object(struct dl_phdr_info *object, size_t bytes, void *context)
+{
+  (void)bytes;
+  (void)context;
+  for (int i = 0; i < object->dlpi_phnum; i++) {
+    if (object->dlpi_phdr[i].p_type == PT_DYNAMIC) {
+      look_into(object->dlpi_name, object->dlpi_addr,
+                (const ElfW(Dyn) *)(object->dlpi_addr + object->dlpi_phdr[i].p_vaddr));
+    }
+  }
+  return is_complete();
 }
 
 const jvgpu_dl_t *jvgpu_dl(void)
 {
   if (__atomic_load_n((void **)&loader.dl.addr, __ATOMIC_ACQUIRE) == NULL) {
-    dl_iterate_phdr(visit_object, &loader.dl);
+    // What a program starts with comes first, is never unloaded, and has the C library among it.
+    for (const struct link_map *map = _r_debug.r_map; map != NULL && !is_complete(); map = map->l_next) {
+      look_into(map->l_name, map->l_addr, map->l_ld);
+    }
+    if (!is_complete()) {
+      dl_iterate_phdr(visit_object, NULL);
+    }
   }
   return &loader.dl;
 }

@@ -51,6 +51,7 @@ int main(int argc, char **argv)
   void *self = dlopen(NULL, RTLD_LAZY);
 
   CHECK("the library is really there", getenv("LD_PRELOAD") != NULL && strstr(getenv("LD_PRELOAD"), argv[1]) != NULL);
+  // catches a bug where RTLD_NEXT from another library was NULL or the wrong thing (CASES 19); at -O0 and -O2
   CHECK("RTLD_NEXT means the caller, not us", next_of_a() != NULL && strcmp(next_of_a(), "b") == 0);
   CHECK("the same by version", next_of_a_by_version() != NULL);
   CHECK("the default scope still finds what is there", dlsym(RTLD_DEFAULT, "printf") == (void *)printf);
