@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import os
 import platform
@@ -39,6 +38,9 @@ from watch import Rules, Watch
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "lib"))
+from harness.hubs import Agent, Hub  # noqa: E402
+
 OPENS, CLOSES = 8 * 60, 18 * 60  # the lab's hours, in minutes of the simulated day
 _MOST_STARTS = 5
 TIMES = re.compile(
@@ -49,16 +51,6 @@ DEFINITION = (
     "and ledger, our threads' own queues), less the wait for a slice to come free, and less the time for which a step "
     "of ours was ready to go on and the hub's event loop was at work for others (late)"
 )
-
-
-def _parts() -> Any:
-    """Return the hub and agent that the tests of the hub use."""
-    spec = importlib.util.spec_from_file_location("hub_conftest", ROOT / "tests" / "hub" / "conftest.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["hub_conftest"] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 class Day:
@@ -159,7 +151,7 @@ def summary(day: Day, is_over: bool) -> dict[str, Any]:
     times = TIMES.findall(log)
     added, late, waited = (sorted(float(time[part]) for time in times) for part in range(3))
     records = [json.loads(line) for line in (day.hub.folder / "records").read_text().splitlines()]
-    sizes = {round(device["total_bytes"] * part) for device in day.agent.client.devices() for part in (0.25, 0.5, 1)}
+    sizes = {round(device["total_bytes"] * part) for device in day.agent.hub.devices() for part in (0.25, 0.5, 1)}
     return {
         "spawns": day.tally["spawns"],
         "over_committed": day.watch.over_committed,
@@ -260,7 +252,6 @@ def main() -> int:
     parser.add_argument("--boards", default="4xa100-80")
     parser.add_argument("--out", type=Path, help="folder that keeps the summary as JSON and text")
     wanted = parser.parse_args()
-    parts = _parts()
     rules = Rules(
         slices_each=1,
         seminar=frozenset(f"student-{n}" for n in range(0, wanted.users, 5)),
@@ -268,8 +259,9 @@ def main() -> int:
         greedy=frozenset(f"student-{n}" for n in range(3, wanted.users, 20)),
         greedy_hours=0.005,
     )
-    agent = parts.Agent(wanted.boards)
-    hub = agent.hub(
+    agent = Agent(wanted.boards)
+    hub = Hub(
+        agent,
         LAB_USERS=str(wanted.users),
         LAB_SLICES_EACH=str(rules.slices_each),
         LAB_SEMINAR_SLICES=str(rules.seminar_slices),

@@ -52,7 +52,7 @@ class Watch(threading.Thread):
         self.looks = self.unanswered = self.over_committed = self.most = self.now_held = 0
         self.broken: Counter[str] = Counter()
         self.trouble: BaseException | None = None
-        self._totals = {device["uuid"]: device["total_bytes"] for device in agent.client.devices()}
+        self._totals = {device["uuid"]: device["total_bytes"] for device in agent.hub.devices()}
         self._used_seconds: Counter[str] = Counter()
         self._seen: dict[str, tuple[str, float, float]] = {}
         self.pauses: deque[float] = deque(maxlen=100_000)

@@ -1,98 +1,39 @@
-"""A real agent on a simulated board, and a client of the attach protocol that owes nothing to the library."""
+"""A real agent on a simulated board, and processes that attach, hold memory and use the device."""
 
 from __future__ import annotations
 
-import array
 import contextlib
 import http.client
-import mmap
 import os
 import re
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jupyter_vgpu.client import GrantedClaim, HubClient, UserClient
+from harness.agents import NodeAgent
+from harness.attach import Attached, answer_on, connected, request_of
+from jupyter_vgpu.client import GrantedClaim
 from jupyter_vgpu.config import parse_profiles
-from jupyter_vgpu.errors import AgentUnreachableError
 from jupyter_vgpu.model import ClaimRequest
 
-START_SECONDS = 120.0
-ANSWER_SECONDS = 60.0
 
-# native/include/jvgpu/pages.h
-MAGIC = 0x4A564750
-REQUEST = struct.Struct("=II64s")
-REPLY = struct.Struct("=IIIIII192s")
-LAYOUT = 2
-CONTROL_HEAD = struct.Struct("=IIIIIIQQQ2Q")
-CONTROL_DEVICE = struct.Struct("=16sQQIIIIQII")
-USE_BYTES = 128
-SLOT_AT, SLOT_BYTES = 64, 64 + 16 * USE_BYTES
-
-
-def eventually(holds: Callable[[], Any], what: str, seconds: float = 120.0) -> Any:
-    """Return what `holds` returns once that is true; fail when it never is."""
-    deadline = time.monotonic() + seconds
-    while not (answer := holds()):
-        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
-        time.sleep(0.01)
-    return answer
-
-
-class AgentProcess:
-    """`jupyter vgpu agent` in a process of its own."""
+class AgentProcess(NodeAgent):
+    """An agent of two boards, and what its tests ask of it."""
 
     def __init__(self, folder: Path, *options: str, board: Path | None = None) -> None:
         """Say where; `board`: the state file of a board that outlives the agent."""
+        super().__init__(folder, *options, boards=board or "2xa100-80")
         self.folder = folder
-        self._board = board
-        self.log_path = folder.with_name(folder.name + ".log")
-        self._options = options
         self._made_at = time.monotonic()
-        self.process: subprocess.Popen[bytes] | None = None
-        self.hub = HubClient(folder, timeout_seconds=ANSWER_SECONDS)
-
-    def start(self) -> AgentProcess:
-        with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "jupyter_vgpu.cli", "agent", "--runtime-dir", str(self.folder)),
-                    *(self._options if self._board else ("--simulate", "2xa100-80", *self._options)),
-                ],
-                env={**os.environ, **({"JUPYTER_VGPU_SIM": str(self._board)} if self._board else {})},
-                stderr=log,
-            )
-        eventually(self._answers, f"the agent answers; its log:\n{self.log}", START_SECONDS)
-        return self
-
-    def _answers(self) -> bool:
-        assert self.process is not None
-        assert self.process.poll() is None, f"the agent ended:\n{self.log}"
-        try:
-            return self.hub.health()["pid"] == self.process.pid
-        except AgentUnreachableError:
-            return False
-
-    @property
-    def pid(self) -> int:
-        assert self.process is not None
-        return self.process.pid
-
-    @property
-    def log(self) -> str:
-        return self.log_path.read_text()
 
     @property
     def minutes(self) -> int:
@@ -102,14 +43,6 @@ class AgentProcess:
     @property
     def attach_socket(self) -> Path:
         return self.folder / "attach.sock"
-
-    def end(self, number: int = signal.SIGTERM) -> int:
-        """Return the exit code after signal `number`."""
-        assert self.process is not None
-        self.process.send_signal(number)
-        code = self.process.wait(START_SECONDS)
-        self.process = None
-        return code
 
     def close(self) -> None:
         if self.process is not None:
@@ -145,10 +78,6 @@ class AgentProcess:
         return next(
             device["index"] for device in self.hub.devices() if device["uuid"] == granted.claim["devices"][0]["uuid"]
         )
-
-    def user(self, granted: GrantedClaim) -> UserClient:
-        env = granted.edits.env
-        return UserClient(env["JUPYTER_VGPU_API"], env["JUPYTER_VGPU_SECRET"], timeout_seconds=ANSWER_SECONDS)
 
 
 @contextlib.contextmanager
@@ -187,105 +116,6 @@ def own_agent() -> Iterator[AgentProcess]:
 @pytest.fixture
 def agent_with() -> Callable[..., contextlib.AbstractContextManager[AgentProcess]]:
     return an_agent
-
-
-@dataclass
-class Attached:
-    """What an attach gave: the reply, and both pages."""
-
-    status: int
-    slot: int = -1
-    generation: int = 0
-    message: str = ""
-    control_fd: int = -1
-    usage_fd: int = -1
-    _maps: list[mmap.mmap] = field(default_factory=list)
-
-    def control(self) -> dict[str, Any]:
-        """Return the control page's head and first device."""
-        with mmap.mmap(self.control_fd, CONTROL_HEAD.size + CONTROL_DEVICE.size, prot=mmap.PROT_READ) as page:
-            head = CONTROL_HEAD.unpack_from(page, 0)
-            device = CONTROL_DEVICE.unpack_from(page, CONTROL_HEAD.size)
-        names = (
-            "magic",
-            "layout",
-            "state",
-            "device_count",
-            "slot_count",
-            "epoch",
-            "heartbeat_ns",
-            "agent_pid",
-            "governor_ns",
-        )
-        limits = (
-            "uuid",
-            "memory_limit_bytes",
-            "memory_overhead_bytes",
-            "share_ppm",
-            "ceiling_ppm",
-            "gate",
-            "contenders",
-            "flight_bound_ns",
-            "is_governed",
-        )
-        return {**dict(zip(names, head, strict=False)), **dict(zip(limits, device, strict=False))}
-
-    def write_use(
-        self, held: int = 0, pending: int = 0, launches: int = 0, waited: int = 0, busy: int = 0, device: int = 0
-    ) -> None:
-        """Write what a process of the tenant may write: anything at all. Times in nanoseconds."""
-        with mmap.mmap(self.usage_fd, 0) as page:
-            at = SLOT_AT + self.slot * SLOT_BYTES + 64 + device * USE_BYTES
-            struct.pack_into("=QQQQQ", page, at, held, pending, launches, waited, busy)
-
-    def close(self) -> None:
-        if self.usage_fd >= 0:
-            # This process lives on, and what it says it holds would be promised to nobody after the claim's release.
-            self.write_use(device=0)
-            self.write_use(device=1)
-        for fd in (self.control_fd, self.usage_fd):
-            if fd >= 0:
-                os.close(fd)
-        self.control_fd = self.usage_fd = -1
-
-
-def request_of(secret: str, layout: int = LAYOUT, magic: int = MAGIC) -> bytes:
-    return REQUEST.pack(magic, layout, secret.encode())
-
-
-def connected(path: Path) -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    # As the library does it: where too many wait to be let in, it waits its turn.
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 60, 0))
-    # And an agent that takes up the claims of another lets nobody in before it knows what they have.
-    deadline = time.monotonic() + START_SECONDS
-    while True:
-        try:
-            connection.connect(str(path))
-            break
-        except ConnectionRefusedError:
-            assert time.monotonic() < deadline, "the agent lets nobody attach"
-            time.sleep(0.02)
-    connection.settimeout(60)
-    return connection
-
-
-def answer_on(connection: socket.socket) -> Attached | None:
-    """Return the reply, `None` when the agent closed the connection without one."""
-    fds = array.array("i")
-    try:
-        reply, rights, _, _ = connection.recvmsg(1024, socket.CMSG_SPACE(2 * fds.itemsize))
-    except ConnectionResetError:
-        return None
-    if not reply:
-        return None
-    for _, _, data in rights:
-        fds.frombytes(data)
-    _, _, status, slot, generation, _, message = REPLY.unpack(reply)
-    attached = Attached(status, slot, generation, message.rstrip(b"\0").decode())
-    if fds:
-        attached.control_fd, attached.usage_fd = fds
-    return attached
 
 
 @pytest.fixture

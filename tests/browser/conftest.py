@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,8 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, TimeoutError, expect, sync_playwright
+
+from harness import ports
 
 ROOT = Path(__file__).parents[2]
 PANEL = ROOT / "jupyter_vgpu" / "labextension" / "package.json"
@@ -86,13 +87,7 @@ def page(browser: Browser) -> Iterator[Page]:
 @pytest.fixture
 def free_port() -> int:
     """Return a port of the loopback interface that nobody listens on."""
-    return find_port()
-
-
-def find_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+    return ports.free_port()
 
 
 @pytest.fixture
@@ -119,7 +114,7 @@ def start_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...
             python: str = sys.executable,
             environment: dict[str, str] | None = None,
         ) -> str:
-            port = find_port()
+            port = ports.free_port()
             work = folder / f"work-{port}"
             work.mkdir()
             (work / "try.ipynb").write_text(notebook(cells))

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-HARNESS = Path(__file__).parents[1] / "hub" / "conftest.py"
+from harness.hubs import Agent, ServedHub
+
 Lab = Any
 
 
 @pytest.fixture(scope="module")
 def hub() -> Iterator[Any]:
     """A real hub with the service, and a real agent on a simulated board; `quick-root` is its administrator."""
-    spec = importlib.util.spec_from_file_location("hub_harness", HARNESS)
-    assert spec is not None
-    assert spec.loader is not None
-    harness = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(harness)
-    agent = harness.Agent()
-    hub = harness.Hub(agent, HUB_TEST_SERVICE="1", HUB_TEST_ADMINS="quick-root")
-    with agent.running(), hub.running():
-        # The hub does not wait until its service can do more than answer.
-        page = f"{hub.url}/services/vgpu/"
-        hub.wait_until(lambda: httpx.get(page, timeout=60.0).status_code == 302, f"it serves (see {hub.log})")
+    with Agent().running() as agent, ServedHub(agent).running() as hub:
         yield hub
         hub.stop_all()
 

@@ -9,15 +9,13 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jupyter_vgpu.client import HubClient
-from jupyter_vgpu.errors import AgentUnreachableError
+from harness.agents import NodeAgent
 
 CLI = (sys.executable, "-m", "jupyter_vgpu.cli")
 
@@ -71,22 +69,5 @@ def started() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 @pytest.fixture(scope="module")
 def system_agent() -> Iterator[Path]:
     """The runtime directory of a running agent."""
-    folder = Path(tempfile.mkdtemp(prefix="a"))
-    with folder.with_suffix(".log").open("wb") as log:
-        agent = subprocess.Popen(
-            [*CLI, "agent", "--simulate", "a100-80", "--runtime-dir", str(folder)], stdout=log, stderr=log
-        )
-    deadline = time.monotonic() + 120
-    while True:
-        try:
-            HubClient(folder).health()
-            break
-        except AgentUnreachableError:
-            assert agent.poll() is None, folder.with_suffix(".log").read_text()
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-    yield folder
-    agent.terminate()
-    agent.wait()
-    folder.with_suffix(".log").unlink()
-    shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory(prefix="a") as folder, NodeAgent(Path(folder) / "run").running() as agent:
+        yield agent.runtime_dir

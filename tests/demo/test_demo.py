@@ -15,6 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.ports import free_port
+
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / ".demo"
 
@@ -30,16 +32,9 @@ def start_demo(*options: str) -> subprocess.Popen[str]:
 
 
 @pytest.fixture
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
-
-
-@pytest.fixture
-def demo(free_port: int) -> Iterator[subprocess.Popen[str]]:
+def demo() -> Iterator[subprocess.Popen[str]]:
     """A demo that is ready."""
-    process = start_demo("--port", str(free_port), "--board", "a100-80")
+    process = start_demo("--port", str(free_port()), "--board", "a100-80")
     try:
         assert process.stdout
         said = []
@@ -90,8 +85,8 @@ def test_the_hub_ends_also_when_the_demo_is_killed(demo: subprocess.Popen[str]) 
     assert processes_of_the_demo() == []
 
 
-def test_a_second_demo_of_the_same_checkout_is_refused(demo: subprocess.Popen[str], free_port: int) -> None:
-    second = start_demo("--port", "0" if free_port == 65535 else str(free_port + 1))
+def test_a_second_demo_of_the_same_checkout_is_refused(demo: subprocess.Popen[str]) -> None:
+    second = start_demo("--port", str(free_port()))
     said, _ = second.communicate(timeout=120)
 
     assert second.returncode == 1
@@ -119,8 +114,8 @@ def test_what_is_no_port_is_refused_with_what_is_allowed(text: str) -> None:
     assert f"DEMO_PORT: {text!r} is not allowed" in said
 
 
-def test_an_unknown_board_is_refused_with_those_that_there_are(free_port: int) -> None:
-    process = start_demo("--port", str(free_port), "--board", "a100-81")
+def test_an_unknown_board_is_refused_with_those_that_there_are() -> None:
+    process = start_demo("--port", str(free_port()), "--board", "a100-81")
     said, _ = process.communicate(timeout=120)
 
     assert process.returncode == 1

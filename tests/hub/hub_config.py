@@ -4,8 +4,10 @@ Users called slow…, late…, broken… and quick… have servers like that; al
 """
 
 import asyncio
+import itertools
 import json
 import os
+import secrets
 import sys
 from pathlib import Path
 
@@ -14,10 +16,16 @@ from jupyterhub.spawner import SimpleLocalProcessSpawner
 
 from jupyter_vgpu.hub import NodeInjector, setup
 
+sys.path.append(str(Path(__file__).parents[1] / "lib"))
+from harness.ports import is_free
+
 c = get_config()  # noqa: F821
 
 folder = Path(os.environ["HUB_TEST_FOLDER"])
 port, hub_port, proxy_port = os.environ["HUB_TEST_PORTS"].split(",")
+server_ports = [int(each) for each in os.environ["HUB_TEST_SERVER_PORTS"].split(",")]
+# From anywhere on: a hub that was killed may have given one to a server that does not listen yet.
+next_ports = itertools.islice(itertools.cycle(server_ports), secrets.randbelow(len(server_ports)), None)
 
 c.JupyterHub.bind_url = f"http://127.0.0.1:{port}"
 c.JupyterHub.hub_bind_url = f"http://127.0.0.1:{hub_port}"
@@ -57,6 +65,8 @@ class Peculiar(SimpleLocalProcessSpawner):
             await asyncio.sleep(600)
         if self.user.name.startswith("broken"):
             raise RuntimeError("broken on purpose")
+        # JupyterHub would take one that the host kernel may give to another before the server listens.
+        self.port = next(filter(is_free, next_ports))
         address = await super().start()
         if self.user.name.startswith("quick-unheard"):
             await asyncio.sleep(600)

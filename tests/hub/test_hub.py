@@ -373,4 +373,4 @@ def test_a_claim_that_nobody_knows_is_released_and_one_of_another_hub_is_not(hub
     hub.wait_until(lambda: stray not in [claim["claim"] for claim in agent.claims()], "it is released")
 
     assert [claim["claim"] for claim in agent.claims()] == [others]
-    agent.client.release_claim(others)
+    agent.hub.release_claim(others)

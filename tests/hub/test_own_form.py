@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
+from harness.hubs import Hub
+
 
 @pytest.fixture(scope="module")
 def hub_with_form(request: pytest.FixtureRequest, agent_of_the_run: Any) -> Iterator[Any]:
-    hub = agent_of_the_run.hub(HUB_TEST_OWN_FORM="yes")
-    with hub.running():
+    with Hub(agent_of_the_run, HUB_TEST_OWN_FORM="yes").running() as hub:
         yield hub
 
 
 @pytest.fixture
-def hub(hub_with_form: Any, agent: Any) -> Iterator[Any]:
+def hub(hub_with_form: Any) -> Iterator[Any]:
     yield hub_with_form
-    hub_with_form.stop_all()
-    hub_with_form.wait_until(lambda: not agent.claims(), "all claims are released")
+    hub_with_form.clear()
 
 
 def test_both_forms_are_shown_and_each_is_read_by_its_owner(hub: Any, agent: Any) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
+from harness.hubs import Hub
+
 QUARTER = {"vgpu_profile": "1/4 GPU"}
 
 
@@ -31,27 +33,24 @@ def own_hub(agent_of_the_run: Any) -> Iterator[Any]:
             "users": {"quick-spent": {"gpu_hours": 0}, "quick-many": {}},
         },
     }
-    hub = agent_of_the_run.hub(HUB_TEST_SETTINGS=json.dumps(settings))
-    with hub.running():
+    with Hub(agent_of_the_run, HUB_TEST_SETTINGS=json.dumps(settings)).running() as hub:
         yield hub
 
 
 @pytest.fixture
-def busy(own_hub: Any, agent: Any) -> Iterator[Any]:
+def busy(own_hub: Any) -> Iterator[Any]:
     """The hub with its four quarters taken by one user who may; free again after the test."""
     for server in ("a", "b", "c", "d"):
         own_hub.spawn("quick-many", server=server)
     yield own_hub
     own_hub.revive()
-    own_hub.stop_all()
-    own_hub.wait_until(lambda: not agent.claims(), "all claims are released")
+    own_hub.clear()
 
 
 @pytest.fixture
-def idle(own_hub: Any, agent: Any) -> Iterator[Any]:
+def idle(own_hub: Any) -> Iterator[Any]:
     yield own_hub
-    own_hub.stop_all()
-    own_hub.wait_until(lambda: not agent.claims(), "all claims are released")
+    own_hub.clear()
 
 
 def wait_in_line(hub: Any, users: list[str]) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from harness.hubs import Agent, Hub
 from jupyter_vgpu.native import SIMULATED_DRIVER_DIR
 
 PROFILES = {"1/4 GPU": {"share": "1/4"}, "whole GPU": {"backend": "whole"}, "no GPU": {"gpu": False}}
@@ -25,19 +26,17 @@ WHICH_DEVICES = (
 
 
 @pytest.fixture(scope="module")
-def lab(agent_of_the_run: Any) -> Iterator[tuple[Any, Any]]:
-    agent = type(agent_of_the_run)("2xa100-80")
-    hub = agent.hub(HUB_TEST_SETTINGS=json.dumps(SETTINGS), HUB_TEST_PROFILES=json.dumps(PROFILES))
+def lab() -> Iterator[tuple[Any, Any]]:
+    agent = Agent("2xa100-80")
+    hub = Hub(agent, HUB_TEST_SETTINGS=json.dumps(SETTINGS), HUB_TEST_PROFILES=json.dumps(PROFILES))
     with agent.running(), hub.running():
         yield hub, agent
 
 
 @pytest.fixture
 def hub(lab: tuple[Any, Any]) -> Iterator[Any]:
-    hub, agent = lab
-    yield hub
-    hub.stop_all()
-    hub.wait_until(lambda: not agent.claims(), "all claims are released")
+    yield lab[0]
+    lab[0].clear()
 
 
 @pytest.fixture
@@ -99,8 +98,8 @@ def test_an_isolated_group_and_an_isolated_user_share_with_nobody_else_and_the_p
 
 
 def test_a_drained_gpu_is_given_to_nobody_and_the_page_knows(hub: Any, agent: Any) -> None:
-    first, second = (device["uuid"] for device in agent.client.devices())
-    agent.client.drain(first)
+    first, second = (device["uuid"] for device in agent.hub.devices())
+    agent.hub.drain(first)
     try:
         hub.spawn("quick-ann")
         with hub.browser("quick-ben") as browser:
@@ -108,7 +107,7 @@ def test_a_drained_gpu_is_given_to_nobody_and_the_page_knows(hub: Any, agent: An
 
         assert devices_of(agent, "quick-ann") == [second]
     finally:
-        agent.client.drain(first, False)
+        agent.hub.drain(first, False)
 
 
 def test_a_server_without_a_gpu_holds_no_slice_needs_no_quota_and_its_programs_are_told(hub: Any, agent: Any) -> None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-WaitUntil = Callable[..., Any]
+from harness.hubs import Agent, ServedHub
+from harness.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
-def near(harness: Any) -> Iterator[Any]:
+def near() -> Iterator[Agent]:
     """The agent of the hub's own node, with one GPU."""
-    with harness.Agent("a100-80").running() as agent:
+    with Agent("a100-80").running() as agent:
         yield agent
 
 
@@ -28,14 +29,12 @@ def far(agents_with: Any, authority: Any) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def hub_of_the_module(near: Any, far: Any, authority: Any, service: Any) -> Iterator[Any]:
+def hub_of_the_module(near: Any, far: Any, authority: Any) -> Iterator[ServedHub]:
     agents = {"near": f"unix://{near.runtime_dir}", "far": far.at(ca_file=str(authority.file))}
-    hub = service.ServedHub(
+    hub = ServedHub(
         near,
         HUB_TEST_AGENT="",
         HUB_TEST_PLACES="1",
-        HUB_TEST_SERVICE="1",
-        HUB_TEST_ADMINS="quick-root",
         HUB_TEST_SETTINGS=json.dumps({"agents": agents, "queue_timeout_seconds": 3600.0}),
     )
     with hub.running():
@@ -43,11 +42,10 @@ def hub_of_the_module(near: Any, far: Any, authority: Any, service: Any) -> Iter
 
 
 @pytest.fixture
-def hub(hub_of_the_module: Any, near: Any, far: Any, wait_until: WaitUntil) -> Iterator[Any]:
+def hub(hub_of_the_module: Any, near: Any, far: Any) -> Iterator[Any]:
     """The hub without a server; checked to be so again after the test, on both nodes."""
     yield hub_of_the_module
-    if near.process.poll() is not None:
-        near.start()
+    near.revive()
     hub_of_the_module.stop_all()
     wait_until(lambda: not near.claims() and not far.claims(), "all claims are released")
 
@@ -58,7 +56,7 @@ def where(hub: Any, user: str) -> str:
     return str(entry.node)
 
 
-def spawn_on_both_gpus(hub: Any, wait_until: WaitUntil) -> None:
+def spawn_on_both_gpus(hub: Any) -> None:
     """Start a server for quick-ada on both GPUs of the far node, once that has answered in time."""
     options = {"vgpu_profile": "two GPUs"}
     wait_until(lambda: hub.ask("quick-ada", options).status_code in (201, 202), "the far node is there")
@@ -84,7 +82,7 @@ def test_servers_are_started_on_the_node_that_has_their_slice_with_what_its_agen
         assert f"JUPYTER_VGPU_SOCKET={agent.runtime_dir / 'attach.sock'}" in environments[user]
 
 
-def test_who_waits_gets_what_comes_free_on_either_node(hub: Any, wait_until: WaitUntil) -> None:
+def test_who_waits_gets_what_comes_free_on_either_node(hub: Any) -> None:
     users = ["quick-ada", "quick-bob", "quick-eve"]
     for user in users:
         hub.spawn(user, "whole GPU")
@@ -102,23 +100,21 @@ def test_who_waits_gets_what_comes_free_on_either_node(hub: Any, wait_until: Wai
             assert asked.result().status_code in (201, 202)
 
 
-def test_a_slice_of_two_gpus_is_on_the_node_that_has_two(hub: Any, far: Any, wait_until: WaitUntil) -> None:
-    spawn_on_both_gpus(hub, wait_until)
+def test_a_slice_of_two_gpus_is_on_the_node_that_has_two(hub: Any, far: Any) -> None:
+    spawn_on_both_gpus(hub)
 
     assert where(hub, "quick-ada") == "far"
     assert len({device["uuid"] for device in far.claims()[0]["devices"]}) == 2
 
 
-def test_the_spawn_page_counts_what_is_free_on_all_nodes(hub: Any, wait_until: WaitUntil) -> None:
+def test_the_spawn_page_counts_what_is_free_on_all_nodes(hub: Any) -> None:
     hub.spawn("quick-ada", "whole GPU")
 
     with hub.browser("quick-bob") as browser:
         wait_until(lambda: "2 of 3" in browser.get("/hub/spawn").text, "two of three whole GPUs are free")
 
 
-def test_a_silent_node_keeps_its_claims_gets_no_new_ones_and_is_taken_up_again(
-    hub: Any, near: Any, far: Any, wait_until: WaitUntil
-) -> None:
+def test_a_silent_node_keeps_its_claims_gets_no_new_ones_and_is_taken_up_again(hub: Any, near: Any, far: Any) -> None:
     users = ["quick-ada", "quick-bob", "quick-eve"]
     for user in users:
         hub.spawn(user, "whole GPU")
@@ -158,27 +154,25 @@ def _seen(client: Any, nodes: set[str]) -> Any:
     return shown if {device["node"] for device in shown["devices"]} == nodes else None
 
 
-def test_the_service_shows_of_which_node_a_device_is_and_drains_it_there(
-    hub: Any, near: Any, far: Any, wait_until: WaitUntil
-) -> None:
-    spawn_on_both_gpus(hub, wait_until)
+def test_the_service_shows_of_which_node_a_device_is_and_drains_it_there(hub: Any, near: Any, far: Any) -> None:
+    spawn_on_both_gpus(hub)
     with hub.as_user("quick-root") as client:
         shown = wait_until(lambda: _seen(client, {"near", "far"}), "the service sees both nodes")
         wait_until(lambda: all(f"{node}, 0: " in client.get("/").text for node in ("near", "far")), "so does its page")
         uuid = next(device["uuid"] for device in shown["devices"] if device["node"] == "far")
         wait_until(lambda: client.put(f"/api/devices/{uuid}", json={"drained": True}).status_code == 200, "drained")
-        seen = {device["uuid"]: device["drained"] for device in far.client.devices()}
+        seen = {device["uuid"]: device["drained"] for device in far.hub.devices()}
         wait_until(lambda: client.put(f"/api/devices/{uuid}", json={"drained": False}).status_code == 200, "in use")
 
     assert sorted(device["node"] for device in shown["devices"]) == ["far", "far", "near"]
     (held,) = shown["claims"]
     assert held["node"] == "far"
     assert seen[uuid]
-    assert not any(device["drained"] for device in [*near.client.devices(), *far.client.devices()])
+    assert not any(device["drained"] for device in [*near.hub.devices(), *far.hub.devices()])
 
 
-def test_a_slice_on_another_node_is_revoked_there(hub: Any, far: Any, wait_until: WaitUntil) -> None:
-    spawn_on_both_gpus(hub, wait_until)
+def test_a_slice_on_another_node_is_revoked_there(hub: Any, far: Any) -> None:
+    spawn_on_both_gpus(hub)
     with hub.as_user("quick-root") as client:
         answer = client.delete(f"/api/claims/{hub.claim_of('quick-ada')}")
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from harness.hubs import Agent
+from harness.waiting import wait_until
 from jupyter_vgpu.client import HubClient, Nodes, parse_endpoint
 from jupyter_vgpu.config import parse_profiles
 from jupyter_vgpu.errors import AgentUnreachableError, NoCapacityError, NotAuthorizedError, UnknownDeviceError
@@ -29,8 +31,8 @@ def a_request(profile: str = "1/4", **more: Any) -> ClaimRequest:
 
 
 @pytest.fixture(scope="module")
-def near_of_the_module(harness: Any) -> Iterator[Any]:
-    with harness.Agent("a100-80").running() as agent:
+def near_of_the_module() -> Iterator[Agent]:
+    with Agent("a100-80").running() as agent:
         yield agent
 
 
@@ -44,8 +46,7 @@ def far_of_the_module(agents_with: Any) -> Iterator[Any]:
 def near(near_of_the_module: Any) -> Iterator[Any]:
     """An agent of one GPU, by its socket; without claims before and after."""
     yield near_of_the_module
-    if near_of_the_module.process.poll() is not None:
-        near_of_the_module.start()
+    near_of_the_module.revive()
     _empty(near_of_the_module)
 
 
@@ -135,9 +136,7 @@ def test_isolation_groups_hold_on_all_nodes(nodes: Nodes) -> None:
     assert of(first) == of(second) != of(other)
 
 
-def test_claims_go_to_the_nodes_that_answer_and_those_of_the_silent_one_stay(
-    nodes: Nodes, near: Any, wait_until: Callable[..., Any]
-) -> None:
+def test_claims_go_to_the_nodes_that_answer_and_those_of_the_silent_one_stay(nodes: Nodes, near: Any) -> None:
     near.make_claim("somebody", "another hub")
     held = nodes.create_claim(a_request())
     seen = nodes.devices()

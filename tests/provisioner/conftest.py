@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from jupyter_vgpu.client import GrantedClaim, HubClient, UserClient
-from jupyter_vgpu.errors import AgentUnreachableError
+from harness.agents import NodeAgent
+from jupyter_vgpu.client import GrantedClaim
 from jupyter_vgpu.model import ClaimRequest, Memory, Profile
 
 # Says how much of its device there is, takes what it is told to (in GiB), says whether it got it, and holds it.
@@ -31,56 +29,16 @@ for line in sys.stdin:
 """
 
 
-class Node:
-    """An agent in a process of its own, which can be started again."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.hub = HubClient(folder, timeout_seconds=60.0)
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start the agent, and wait until it answers."""
-        command = [sys.executable, "-m", "jupyter_vgpu.cli", "agent", "--simulate", "a100-80"]
-        with (self.folder.with_suffix(".log")).open("ab") as log:
-            self.process = subprocess.Popen([*command, "--runtime-dir", str(self.folder)], stderr=log)
-        deadline = time.monotonic() + 120
-        while True:
-            try:
-                self.hub.health()
-                return
-            except AgentUnreachableError:
-                said = self.folder.with_suffix(".log").read_text()
-                assert self.process.poll() is None and time.monotonic() < deadline, said
-                time.sleep(0.05)
-
-    def stop(self) -> None:
-        """End the agent."""
-        if self.process is not None:
-            self.process.terminate()
-            self.process.wait(60)
-            self.process = None
-
-    def user(self, granted: GrantedClaim) -> UserClient:
-        """Return a client as the tenant's processes have it."""
-        env = granted.edits.env
-        return UserClient(env["JUPYTER_VGPU_API"], env["JUPYTER_VGPU_SECRET"], timeout_seconds=60.0)
-
-
 @pytest.fixture(scope="session")
-def node() -> Iterator[Node]:
+def node() -> Iterator[NodeAgent]:
     """Return a node with one simulated A100-80."""
-    folder = Path(tempfile.mkdtemp(prefix="p"))
-    node = Node(folder)
-    node.start()
-    yield node
-    node.stop()
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.with_suffix(".log").unlink()
+    # Not tmp_path: a socket's path has to be short.
+    with tempfile.TemporaryDirectory(prefix="p") as folder, NodeAgent(Path(folder) / "run").running() as agent:
+        yield agent
 
 
 @pytest.fixture
-def quarter(node: Node) -> Iterator[GrantedClaim]:
+def quarter(node: NodeAgent) -> Iterator[GrantedClaim]:
     """Return a claim of a quarter of the board: 19.8 GiB."""
     profile = Profile("1/4 GPU", share_ppm=250_000, ceiling_ppm=1_000_000, memory=Memory(Fraction(1, 4)))
     granted = node.hub.create_claim(ClaimRequest("ada", "a hub", os.getuid(), profile))

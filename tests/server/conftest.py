@@ -22,9 +22,9 @@ from typing import Any
 import httpx
 import pytest
 
+from harness.agents import NodeAgent
 from harness.ports import free_port
 from jupyter_vgpu.client import GrantedClaim, HubClient
-from jupyter_vgpu.errors import AgentUnreachableError
 from jupyter_vgpu.model import ClaimRequest, Memory, Profile
 
 START_SECONDS = 120.0
@@ -260,27 +260,8 @@ def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
 @pytest.fixture(scope="session")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubClient]:
     """Return a client of a real agent of a node with one simulated A100-80."""
-    folder = tmp_path_factory.mktemp("agent")
-    with (folder / "agent.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "jupyter_vgpu.cli", "agent", "--simulate", "a100-80", "--runtime-dir", str(folder)],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-    client = HubClient(folder, timeout_seconds=60.0)
-    deadline = time.monotonic() + START_SECONDS
-    while True:
-        try:
-            client.health()
-            break
-        except AgentUnreachableError:
-            said = (folder / "agent.log").read_text(errors="replace")
-            assert process.poll() is None and time.monotonic() < deadline, said
-            time.sleep(0.1)
-    yield client
-    process.terminate()
-    process.wait(120)
+    with NodeAgent(tmp_path_factory.mktemp("agent")).running() as agent:
+        yield agent.hub
 
 
 @pytest.fixture(scope="session")

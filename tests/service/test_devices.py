@@ -17,7 +17,7 @@ HOSTILE: list[Any] = [
 
 def test_a_drained_device_gets_no_new_slice_until_it_is_put_back(hub: Hub, agent: Any) -> None:
     hub.spawn("quick-ada")
-    (uuid,) = (device["uuid"] for device in agent.client.devices())
+    (uuid,) = (device["uuid"] for device in agent.hub.devices())
 
     try:
         with hub.as_user("quick-root") as root:
@@ -27,7 +27,7 @@ def test_a_drained_device_gets_no_new_slice_until_it_is_put_back(hub: Hub, agent
             back = root.put(f"/api/devices/{uuid}", json={"drained": False})
             events = root.get("/api/events", params={"limit": 9}).json()["events"]
     finally:
-        agent.client.drain(uuid, False)
+        agent.hub.drain(uuid, False)
 
     assert answer.json()["device"]["drained"] is True, answer.text
     assert "<td>drained</td>" in page
@@ -40,18 +40,18 @@ def test_a_drained_device_gets_no_new_slice_until_it_is_put_back(hub: Hub, agent
 
 
 def test_in_a_browser_it_takes_the_forms_secret(hub: Hub, agent: Any, xsrf_of: Any) -> None:
-    (uuid,) = (device["uuid"] for device in agent.client.devices())
+    (uuid,) = (device["uuid"] for device in agent.hub.devices())
     path = f"/services/vgpu/devices/{uuid}"
 
     try:
         with hub.browser("quick-root") as browser:
             page = browser.get(path)
             forged = browser.post(path, data={"drained": "true"})
-            before = agent.client.devices()[0]["drained"]
+            before = agent.hub.devices()[0]["drained"]
             done = browser.post(path, data={"drained": "true", "because": "", "_xsrf": xsrf_of(page)})
-            after = agent.client.devices()[0]["drained"]
+            after = agent.hub.devices()[0]["drained"]
     finally:
-        agent.client.drain(uuid, False)
+        agent.hub.drain(uuid, False)
 
     assert "Take device 0 out of use?" in page.text
     assert forged.status_code == 403
@@ -60,7 +60,7 @@ def test_in_a_browser_it_takes_the_forms_secret(hub: Hub, agent: Any, xsrf_of: A
 
 
 def test_who_may_not_revoke_everything_cannot_drain_and_a_hostile_wish_changes_nothing(hub: Hub, agent: Any) -> None:
-    (uuid,) = (device["uuid"] for device in agent.client.devices())
+    (uuid,) = (device["uuid"] for device in agent.hub.devices())
     wish = {"drained": True}
 
     with (
@@ -88,4 +88,4 @@ def test_who_may_not_revoke_everything_cannot_drain_and_a_hostile_wish_changes_n
     assert codes == [404, 403, 403]
     assert hostile == [400] * 7
     assert nowhere == 404
-    assert not agent.client.devices()[0]["drained"]
+    assert not agent.hub.devices()[0]["drained"]

@@ -227,7 +227,7 @@ def test_a_claim_of_another_hub_at_the_same_agent_is_seen_without_names_and_not_
             text = root.get("/").text
     finally:
         held = agent.claims()
-        agent.client.release_claim(theirs)
+        agent.hub.release_claim(theirs)
 
     assert (one["hub"], one["user"], one["may_revoke"]) == ("another-hub", None, False)
     assert answer.status_code == 403

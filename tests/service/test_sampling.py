@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from harness.waiting import wait_until
 from jupyter_vgpu.config import parse_profiles
 from jupyter_vgpu.errors import VGPUError
 from jupyter_vgpu.hub import LocalInjector
@@ -38,10 +39,10 @@ def edits(agent: Any, ledger: Ledger) -> Iterator[Edits]:
     """A quarter for ada, in agent and ledger; what its processes need."""
     (profile,) = parse_profiles({"1/4 GPU": {"share": "1/4"}})
     entry_id = ledger.open_entry("ada", "", "ada", profile.name, "node")
-    granted = agent.client.create_claim(ClaimRequest("ada", ledger.hub_name, os.getuid(), profile))
+    granted = agent.hub.create_claim(ClaimRequest("ada", ledger.hub_name, os.getuid(), profile))
     ledger.bind(entry_id, granted.claim["claim"], "intercept", granted.claim["devices"])
     yield granted.edits
-    agent.client.release_claim(granted.claim["claim"])
+    agent.hub.release_claim(granted.claim["claim"])
 
 
 @contextmanager
@@ -68,7 +69,7 @@ def device_user(edits: Edits) -> Iterator[Callable[[str], str]]:
 
 
 def lookout_of(agent: Any, ledger: Ledger) -> Lookout:
-    return Lookout(agent.client, lambda: ledger)
+    return Lookout(agent.hub, lambda: ledger)
 
 
 def all_used(ledger: Ledger) -> list[Used]:
@@ -86,7 +87,7 @@ def gpu_seconds_seen_by(lookout: Lookout) -> float:
 
 
 def test_gpu_time_and_memory_of_a_slice_reach_the_ledger_and_outlive_every_restart(
-    agent: Any, ledger: Ledger, edits: Edits, wait_until: Any
+    agent: Any, ledger: Ledger, edits: Edits
 ) -> None:
     lookout = lookout_of(agent, ledger)
     sampler = Sampler(lookout, 15.0)

@@ -92,9 +92,9 @@ def test_moments_are_shown_in_utc_also_in_the_hour_that_summer_time_skips() -> N
 @pytest.fixture
 def claim_id(agent: Any) -> Any:
     (profile,) = parse_profiles({"1/4 GPU": {"share": "1/4"}})
-    granted = agent.client.create_claim(ClaimRequest("ada", "lab", os.getuid(), profile))
+    granted = agent.hub.create_claim(ClaimRequest("ada", "lab", os.getuid(), profile))
     yield granted.claim["claim"]
-    agent.client.release_claim(granted.claim["claim"])
+    agent.hub.release_claim(granted.claim["claim"])
 
 
 def test_while_the_ledger_is_away_the_agent_tells_and_the_page_says_what_is_missing(
@@ -103,7 +103,7 @@ def test_while_the_ledger_is_away_the_agent_tells_and_the_page_says_what_is_miss
     def away() -> Ledger:
         return Ledger(f"sqlite:///{tmp_path / 'no' / 'such' / 'folder.sqlite'}")
 
-    overview = asyncio.run(Lookout(agent.client, away, "lab").look())
+    overview = asyncio.run(Lookout(agent.hub, away, "lab").look())
 
     assert [(one.claim, one.user) for one in overview.held] == [(claim_id, "ada")]
     assert len(overview.troubles) == 1
@@ -120,7 +120,7 @@ def test_a_ledger_that_comes_back_is_used_again(agent: Any, claim_id: str, tmp_p
         return Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}", "lab")
 
     async def look_twice() -> list[Overview]:
-        lookout = Lookout(agent.client, open_ledger, "lab")
+        lookout = Lookout(agent.hub, open_ledger, "lab")
         seen = [await lookout.look(), await lookout.look(0)]
         lookout.close()
         return seen

@@ -17,6 +17,8 @@ from typing import Any
 import httpx
 import pytest
 
+from harness.ports import free_port
+from harness.waiting import wait_until
 from jupyter_vgpu.scopes import SETTINGS_VARIABLE
 from jupyter_vgpu.service.early import EarlyAnswer
 
@@ -36,11 +38,6 @@ sys.meta_path.insert(0, Slow())
 """
 # A hub, as far as a service is concerned: its parent.
 PARENT = "import os, subprocess, sys; p = subprocess.Popen([sys.executable, '-m', 'jupyter_vgpu.service']); p.wait()"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 @contextmanager
@@ -78,7 +75,7 @@ def answer_of(port: int) -> httpx.Response | None:
         return None
 
 
-def test_it_answers_while_its_imports_take_long_and_serves_when_they_are_done(tmp_path: Path, wait_until: Any) -> None:
+def test_it_answers_while_its_imports_take_long_and_serves_when_they_are_done(tmp_path: Path) -> None:
     may_go_on = tmp_path / "may-go-on"
     (tmp_path / "sitecustomize.py").write_text(SLOW_JUPYTERHUB.format(may_go_on=str(may_go_on)))
     port = free_port()
@@ -96,7 +93,7 @@ def test_it_answers_while_its_imports_take_long_and_serves_when_they_are_done(tm
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["told to end", "interrupted"])
-def test_it_ends_when_it_is_told_to_though_the_agent_hangs(tmp_path: Path, wait_until: Any, number: int) -> None:
+def test_it_ends_when_it_is_told_to_though_the_agent_hangs(tmp_path: Path, number: int) -> None:
     port = free_port()
     # An agent that takes connections and says nothing.
     with socket.socket(socket.AF_UNIX) as agent:
@@ -109,7 +106,7 @@ def test_it_ends_when_it_is_told_to_though_the_agent_hangs(tmp_path: Path, wait_
             assert process.wait(PATIENT) == 0
 
 
-def test_it_ends_when_its_hub_is_killed(tmp_path: Path, wait_until: Any) -> None:
+def test_it_ends_when_its_hub_is_killed(tmp_path: Path) -> None:
     port = free_port()
     script = tmp_path / "parent.py"
     # The parent's own number is known only in it.

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
-from jupyter_vgpu.client import GrantedClaim, HubClient, UsageInfo
-from jupyter_vgpu.errors import AgentUnreachableError
+from harness.agents import NodeAgent
+from jupyter_vgpu.client import GrantedClaim, UsageInfo
 from jupyter_vgpu.model import ClaimRequest, Memory, Profile
 
-START_SECONDS = 120.0
-ANSWER_SECONDS = 60.0
 PROGRAM_SECONDS = 240.0
 
 # What each program may use without saying so: a context, and a call that must succeed.
@@ -51,40 +46,8 @@ def say(*words):
 """
 
 
-class Agent:
+class Agent(NodeAgent):
     """A node agent process on a simulated board."""
-
-    def __init__(self, runtime_dir: Path, board: str, *options: str) -> None:
-        """Start it and wait until it answers."""
-        self.runtime_dir = runtime_dir
-        self._board = board
-        self._options = options
-        self.hub = HubClient(runtime_dir, timeout_seconds=ANSWER_SECONDS)
-        self.start()
-
-    def start(self) -> None:
-        """Start it, again after `kill`, and wait until it answers."""
-        self._process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "jupyter_vgpu.cli", "agent"),
-                *("--simulate", self._board, "--runtime-dir", str(self.runtime_dir), *self._options),
-            ],
-            stdin=subprocess.DEVNULL,
-        )
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            try:
-                self.hub.health()
-                return
-            except AgentUnreachableError:
-                assert self._process.poll() is None, "the agent has ended"
-                assert time.monotonic() < deadline, "the agent does not answer"
-                time.sleep(0.05)
-
-    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """Send it a signal that ends it, and wait until it has."""
-        self._process.send_signal(how)
-        self._process.wait(START_SECONDS)
 
     def claim(
         self, memory_bytes: int, share: str = "1/8", devices: int = 1, tenant: str = "alice", ceiling: str = "1"
@@ -175,9 +138,8 @@ def start_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[.
     with ExitStack() as cleanup:
 
         def start(board: str, *options: str) -> Agent:
-            agent = Agent(tmp_path_factory.mktemp("agent"), board, *options)
-            cleanup.callback(agent.end)
-            return agent
+            agent = Agent(tmp_path_factory.mktemp("agent"), *options, boards=board)
+            return cleanup.enter_context(agent.running())
 
         yield start
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from harness.waiting import wait_until
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 KILLS = os.environ.get("JVGPU_STRESS_KILLS", "1000")
@@ -37,7 +39,7 @@ def starter(tmp_path_factory: pytest.TempPathFactory, compile_client: Callable[[
     return compile_client(Path(__file__).with_name("starter.c"), tmp_path_factory.mktemp("starter"))
 
 
-def test_256_programs_start_at_once(stressed: Any, starter: Path, eventually: Callable[..., Any]) -> None:
+def test_256_programs_start_at_once(stressed: Any, starter: Path) -> None:
     """CASES 27: each is let in, has a slot, and gives it back."""
     programs = [
         subprocess.Popen([starter], env=stressed.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -54,4 +56,4 @@ def test_256_programs_start_at_once(stressed: Any, starter: Path, eventually: Ca
 
     assert [answer[0] for answer in answers] == ["0"] * STARTS
     assert attached == {each.pid for each in programs}
-    eventually(stressed.is_empty, "nothing is left of them")
+    wait_until(stressed.is_empty, "nothing is left of them")

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page
 
-_HUB_TESTS = Path(__file__).parents[2] / "hub" / "conftest.py"
-_spec = importlib.util.spec_from_file_location("running_hubs", _HUB_TESTS)
-assert _spec is not None
-assert _spec.loader is not None
-_running = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(_running)
+from harness.hubs import Agent, Hub
 
 PROFILES = {
     "1/4 GPU": {"share": "1/4", "description": "Enough for the course."},
@@ -30,26 +22,25 @@ SETTINGS = {
     "quotas": {"members": {"course": {"slices": 2, "gpu_hours": 20}}, "users": {"quick-spent": {"gpu_hours": 0.001}}},
 }
 
-agent_of_the_run = _running.agent_of_the_run
+
+@pytest.fixture(scope="session")
+def agent_of_the_run() -> Iterator[Agent]:
+    with Agent().running() as agent:
+        yield agent
 
 
 @pytest.fixture(scope="session")
-def hub_of_the_browser(agent_of_the_run: Any) -> Iterator[Any]:
-    hub = agent_of_the_run.hub(HUB_TEST_SETTINGS=json.dumps(SETTINGS), HUB_TEST_PROFILES=json.dumps(PROFILES))
-    try:
-        hub.start()
+def hub_of_the_browser(agent_of_the_run: Agent) -> Iterator[Hub]:
+    settings = {"HUB_TEST_SETTINGS": json.dumps(SETTINGS), "HUB_TEST_PROFILES": json.dumps(PROFILES)}
+    with Hub(agent_of_the_run, **settings).running() as hub:
         yield hub
-    finally:
-        hub.stop()
-        shutil.rmtree(hub.folder)
 
 
 @pytest.fixture
-def hub(hub_of_the_browser: Any, agent_of_the_run: Any) -> Iterator[Any]:
+def hub(hub_of_the_browser: Hub) -> Iterator[Hub]:
     """The hub without a server, and every quarter free; checked to be so again after the test."""
     yield hub_of_the_browser
-    hub_of_the_browser.stop_all()
-    _running.wait_until(lambda: not agent_of_the_run.claims(), "all claims are released")
+    hub_of_the_browser.clear()
 
 
 @pytest.fixture

@@ -53,16 +53,16 @@ def test_a_choice_that_can_no_longer_be_had_is_none_and_nothing_else_is_taken_fo
 ) -> None:
     log_in(page, hub, "quick-ann")
     choice(page, "whole GPU").check()
-    (device,) = agent_of_the_run.client.devices()
+    (device,) = agent_of_the_run.hub.devices()
 
-    agent_of_the_run.client.drain(device["uuid"])
+    agent_of_the_run.hub.drain(device["uuid"])
     try:
         expect(choice(page, "whole GPU")).to_be_disabled()
         expect(choice(page, "whole GPU")).not_to_be_checked()
         expect(row(page, "whole GPU")).to_contain_text("Not available: all GPUs of this node are out of use.")
         expect(page.get_by_role("status")).to_contain_text("whole GPU can no longer be had; choose another.")
     finally:
-        agent_of_the_run.client.drain(device["uuid"], False)
+        agent_of_the_run.hub.drain(device["uuid"], False)
     expect(choice(page, "whole GPU")).to_be_enabled()
 
     page.get_by_role("button", name="Start").click()

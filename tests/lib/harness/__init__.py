@@ -1,0 +1,1 @@
+"""What tests of several folders start, ask and wait for. `pyproject.toml` puts `tests/lib` where Python finds it."""
