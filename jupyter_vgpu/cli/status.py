@@ -20,6 +20,7 @@ from jupyter_vgpu.client import (
     SliceDeviceInfo,
     UsageDeviceInfo,
     UserClient,
+    guarantee_in_words,
 )
 from jupyter_vgpu.errors import UnknownClaimError
 from jupyter_vgpu.units import format_bytes
@@ -88,6 +89,7 @@ def _device(device: SliceDeviceInfo, used: UsageDeviceInfo) -> list[tuple[str, s
             f"{used['gpu_time_seconds']:.1f} s, {used['gpu_time_fraction']:.0%} of the last second "
             f"(share {device['share']:.1%}, ceiling {device['ceiling']:.0%})",
         ),
+        *([("guarantee", guarantee_in_words(used["guaranteed"]))] if "guaranteed" in used else []),
         ("waited", f"{used['waited_seconds']:.1f} s, {used['waiting_fraction']:.0%} of the last second"),
         ("launches", f"{used['launches']} ({used['launches_per_second']:.0f}/s)"),
     ]

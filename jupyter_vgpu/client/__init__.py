@@ -36,6 +36,7 @@ from jupyter_vgpu.client.endpoints import Endpoint, parse_endpoint, parse_endpoi
 from jupyter_vgpu.client.following import SliceFollower
 from jupyter_vgpu.client.nodes import Nodes, OneNode, agents_at
 from jupyter_vgpu.client.rooms import room_of
+from jupyter_vgpu.client.words import guarantee_in_words
 
 __all__ = [
     "SYSTEM_RUNTIME_DIR",
@@ -70,6 +71,7 @@ __all__ = [
     "UsageInfo",
     "UserClient",
     "agents_at",
+    "guarantee_in_words",
     "parse_endpoint",
     "parse_endpoints",
     "profile_to_wire",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from jupyter_vgpu.client import EnforcedBy, ProcessInfo, SliceInfo, UsageDeviceInfo, UsageInfo
+from jupyter_vgpu.client import EnforcedBy, ProcessInfo, SliceInfo, UsageDeviceInfo, UsageInfo, guarantee_in_words
 from jupyter_vgpu.magic.html import DIM, row
 from jupyter_vgpu.units import format_bytes
 
@@ -63,6 +63,8 @@ def _text(view: SliceView) -> Iterator[str]:
             yield f"    overhead  {_overhead(device)}"
         if "gpu_time_fraction" in device:
             yield f"    GPU time  {_time(device)}"
+        if "guaranteed" in device:
+            yield f"    guarantee {guarantee_in_words(device['guaranteed'])}"
         if "sm_usage" in device:
             yield f"    SM usage  {device['sm_usage']:.0%}"
         if "pressure" in device:
@@ -89,6 +91,8 @@ def _html(view: SliceView) -> Iterator[str]:
             yield row("Overhead", escape(_overhead(device)))
         if "gpu_time_fraction" in device:
             yield row("GPU time", escape(_time(device)))
+        if "guaranteed" in device:
+            yield row("Guarantee", escape(guarantee_in_words(device["guaranteed"])))
         if "sm_usage" in device:
             yield row("SM usage", f"{device['sm_usage']:.0%}")
         if "pressure" in device:

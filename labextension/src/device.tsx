@@ -52,6 +52,17 @@ export function DeviceSection(
             {words.percent(device.sm_usage)}
           </Figure>
         )}
+        {device.guaranteed && (
+          <Figure
+            name={trans.__('Guaranteed')}
+            figure="guaranteed"
+            hint={trans.__(
+              "Least part of the GPU's time in each second in which you want that much"
+            )}
+          >
+            {words.guaranteed(device.guaranteed, trans)}
+          </Figure>
+        )}
         {device.pressure && (
           <Figure
             name={trans.__('Neighbours')}

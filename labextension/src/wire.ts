@@ -50,6 +50,18 @@ export interface IDeviceUsage {
   readonly sm_usage?: number;
   /** Absent where an older agent does not tell. */
   readonly pressure?: IPressure;
+  /** Absent where nothing is guaranteed. */
+  readonly guaranteed?: IGuaranteed;
+}
+
+/** How what is guaranteed of the device's time in each second was kept. */
+export interface IGuaranteed {
+  /** The part, 0..1. */
+  readonly least: number;
+  /** Seconds in which the slice would have used that much and had less. */
+  readonly violations: number;
+  /** Whether it is asked for more loudly, after three of them in a row. */
+  readonly raised: boolean;
 }
 
 /** What other slices did on the device within the last second: how many and how much, never who. */
@@ -224,7 +236,17 @@ function isDeviceUsage(value: unknown): value is IDeviceUsage {
     isAbsentOr(device.gpu_time_fraction, isAmount) &&
     isAbsentOr(device.waiting_fraction, isAmount) &&
     isAbsentOr(device.sm_usage, isAmount) &&
-    isAbsentOr(device.pressure, isPressure)
+    isAbsentOr(device.pressure, isPressure) &&
+    isAbsentOr(device.guaranteed, isGuaranteed)
+  );
+}
+
+function isGuaranteed(value: unknown): value is IGuaranteed {
+  const guaranteed = value as Partial<IGuaranteed> | null;
+  return (
+    isAmount(guaranteed?.least) &&
+    isAmount(guaranteed.violations) &&
+    typeof guaranteed.raised === 'boolean'
   );
 }
 

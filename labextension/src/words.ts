@@ -6,6 +6,7 @@ import { ISituation } from './tokens';
 import {
   IDeviceUsage,
   IEnforcedBy,
+  IGuaranteed,
   INotebook,
   IPressure,
   IProcess
@@ -63,6 +64,17 @@ export function pressure(by: IPressure, trans: TranslationBundle): string {
   return by.neighbours === 0
     ? trans.__('none at work')
     : trans.__('%1 at work, %2', by.neighbours, percent(by.gpu_time_fraction));
+}
+
+/** How a guarantee was kept: `12.5 %, missed in 3 s`. */
+export function guaranteed(by: IGuaranteed, trans: TranslationBundle): string {
+  const least = `${Number((by.least * 100).toPrecision(3))} %`;
+  if (by.violations === 0) {
+    return trans.__('%1, never missed', least);
+  }
+  return by.raised
+    ? trans.__('%1, missed in %2 s, and now', least, count(by.violations))
+    : trans.__('%1, missed in %2 s', least, count(by.violations));
 }
 
 /** A count for people: `1,234`. */

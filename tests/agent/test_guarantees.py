@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from jupyter_vgpu.client import UserClient
+from jupyter_vgpu.magic.view import SliceView
 from jupyter_vgpu.pages import TenantPages
 from jupyter_vgpu.steering import Guaranteed, Steering
 
@@ -110,6 +111,16 @@ def test_usage_and_metrics_show_it_where_something_is_guaranteed(agent: Any) -> 
     for name, value in (("guarantee_ratio", 0.25), ("guarantee_violations_total", 0), ("raised", 0)):
         rows = re.findall(rf'^jupyter_vgpu_claim_{name}{{claim="(\w+)".*}} (\S+)$', metrics, re.MULTILINE)
         assert [(claim, float(figure)) for claim, figure in rows] == [(with_one.claim["claim"], value)]
+
+
+def test_the_magic_shows_it_where_something_is_guaranteed(agent: Any) -> None:
+    users = [agent.user(agent.claim(share="1/2", guarantee="1/8")), agent.user(agent.claim(share="1/4"))]
+
+    views = [SliceView(user.slice(), user.usage()) for user in users]
+
+    for shown in (repr, lambda view: view._repr_mimebundle_()["text/html"]):
+        assert ["12.5% of each second, never missed" in shown(view) for view in views] == [True, False]
+        assert ["guarantee" in shown(view).lower() for view in views] == [True, False]
 
 
 def test_it_is_kept_over_a_restart_of_the_agent(own_agent: Any) -> None:

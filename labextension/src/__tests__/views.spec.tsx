@@ -160,22 +160,25 @@ describe('SlicePanel', () => {
     );
   });
 
-  it('shows SM usage and what neighbours do, where that is known', async () => {
+  it('shows SM usage, what neighbours do and what is guaranteed, where that is known', async () => {
     listener().onReading(okReading());
     await drawn(panel);
     expect(figure('sm-usage')).toBeUndefined();
     expect(figure('pressure')).toBeUndefined();
+    expect(figure('guaranteed')).toBeUndefined();
 
     listener().onReading(
       okReading({
         sm_usage: 0.31,
-        pressure: { neighbours: 3, gpu_time_fraction: 0.6 }
+        pressure: { neighbours: 3, gpu_time_fraction: 0.6 },
+        guaranteed: { least: 0.25, violations: 4, raised: true }
       })
     );
     await drawn(panel);
 
     expect(figure('sm-usage')).toBe('31 %');
     expect(figure('pressure')).toBe('3 at work, 60 %');
+    expect(figure('guaranteed')).toBe('25 %, missed in 4 s, and now');
   });
 
   it('says how long the server may go on, and keeps it', async () => {

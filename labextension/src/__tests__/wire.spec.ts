@@ -19,7 +19,8 @@ describe('isReading', () => {
       gpu_time_fraction: 0.5,
       waiting_fraction: 0,
       sm_usage: 0.1,
-      pressure: { neighbours: 1, gpu_time_fraction: 0.2 }
+      pressure: { neighbours: 1, gpu_time_fraction: 0.2 },
+      guaranteed: { least: 0.25, violations: 1, raised: false }
     });
     const session = { idle_left_seconds: 5 };
     const history = {
@@ -49,6 +50,7 @@ describe('isReading', () => {
     ['a GPU time that is no number', okReading({ gpu_time_fraction: NaN })],
     ['an SM usage that is no number', okReading({ sm_usage: NaN })],
     ['a pressure of nobody', okReading({ pressure: {} as never })],
+    ['a guarantee of nothing', okReading({ guaranteed: {} as never })],
     [
       'a session whose time is no number',
       { ...okReading(), session: { left_seconds: 'soon' } }

@@ -142,6 +142,21 @@ describe('span', () => {
   });
 });
 
+describe('guaranteed', () => {
+  it.each([
+    [0.25, 0, false, '25 %, never missed'],
+    [0.125, 2, false, '12.5 %, missed in 2 s'],
+    [1 / 3, 1234, true, '33.3 %, missed in 1,234 s, and now']
+  ])(
+    'says %d with %d violations as figures',
+    (least, violations, raised, text) => {
+      const kept = { least, violations, raised };
+
+      expect(words.guaranteed(kept, trans)).toBe(text);
+    }
+  );
+});
+
 describe('pressure', () => {
   it.each([
     [0, 0, 'none at work'],
