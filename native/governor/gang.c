@@ -12,6 +12,8 @@
 #define ONE_LAUNCH_NS 1u
 // Who was let go is to be stopped before its next launch.
 #define DRAIN_LOOK_NS (MS / 10)
+// Nobody waits longer for others' work to be over, however long they say that it takes.
+#define MOST_DRAIN_NS (300 * MS)
 // Where some work beside others, what one leaves another may have.
 #define BESIDE_LOOK_NS (1 * MS)
 // Nobody is further ahead of the neediest neighbour than this for each contender, as in governor.c.
@@ -290,7 +292,9 @@ uint64_t jvgpu_cohort_look(jvgpu_cohort_t *cohort, uint64_t now_ns)
   if (cohort->governor.mixed_total > MOST_MIXED && are_gangs_crossed(cohort)) {
     cohort->governor.mixed_total = MOST_MIXED;
   }
+  cohort->governor.drain_by_ns = least(cohort->governor.drain_by_ns, now_ns + MOST_DRAIN_NS);
   due_ns = least(due_ns, open_more(cohort, now_ns));
+  due_ns = cohort->governor.next >= 0 ? least(due_ns, MOST_DRAIN_NS) : due_ns;
   for (uint32_t i = 0; i < cohort->count; i++) {
     tell(cohort, i, now_ns, &due_ns);
   }
