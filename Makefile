@@ -9,6 +9,7 @@
 #   BENCH      passed on to `make bench`, as in BENCH="--simulate h200 --only saturated"
 #   BENCH_PYTHON  the interpreter of `make bench`; the rows of training loops need PyTorch in it  (default: VENV's)
 #   ARGS       passed on to pytest, as in ARGS="tests/hub -x"
+#   WORKERS    how many share the Python tests; 0 = none, as --pdb wants it  (default: as many as cores, at most 4)
 
 VENV ?= .venv
 DEMO_PORT ?= 8000
@@ -20,7 +21,7 @@ MATRIX ?=
 
 # npm and yarn would leave a cache of compiled modules in /tmp.
 export NODE_DISABLE_COMPILE_CACHE := 1
-export VENV PYTHON
+export VENV PYTHON WORKERS
 BIN := $(abspath $(VENV))/bin
 export PATH := $(BIN):$(PATH)
 BENCH_PYTHON ?= $(BIN)/python
@@ -33,6 +34,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules
 
 JOBS := $(shell nproc)
+WORKERS ?= $(shell nproc | awk '{print $$1 < 4 ? $$1 : 4}')
 PANEL := jupyter_vgpu/labextension/package.json
 PANEL_SOURCES := $(shell find labextension -not -path '*/node_modules/*' -not -path '*/.yarn/*' \
   -not -path 'labextension/lib/*' -not -path '*/coverage/*' -type f -not -name '*.tsbuildinfo')
@@ -60,8 +62,8 @@ native: setup-build ## Compile the native libraries into jupyter_vgpu/lib
 labextension: setup-build $(PANEL) ## Build the JupyterLab panel into jupyter_vgpu/labextension
 
 $(PANEL): $(PANEL_SOURCES)
-	@echo '==> building the JupyterLab panel'
-	@cd labextension && jlpm install --immutable && jlpm build:prod
+	@echo '==> building the JupyterLab panel (a minute on a fresh machine)'
+	@{ cd labextension && jlpm install --immutable && jlpm build:prod; } >build/panel.log 2>&1 || { cat build/panel.log; exit 1; }
 	@touch $@
 
 .PHONY: wheel
@@ -138,7 +140,7 @@ labextension-size: labextension ## Print the bytes of the panel that a browser l
 
 .PHONY: test-python
 test-python: setup-test ## Run the Python and browser tests
-	$(BIN)/pytest -m 'not slow and not gpu' $(ARGS)
+	$(BIN)/pytest -n $(WORKERS) -m 'not slow and not gpu' $(ARGS)
 
 .PHONY: test-gpu
 test-gpu: setup-test ## Run the tests that need an NVIDIA GPU

@@ -1,4 +1,7 @@
-"""What all tests share: the GPU question, and the rule that a test run leaves nothing behind."""
+"""What all tests share: the GPU question, who may run beside whom, and the rule that a run leaves nothing behind.
+
+Several workers may share a run (`pytest -n 2`): each has a folder and a mark of its own and answers for what it leaves.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,22 +30,60 @@ MOST_SECOND_TRIES = 3
 NOT_OURS = ("pytest-of-", ".org.chromium.Chromium.")
 
 
+# What may not be there twice at a time: the demo of this checkout, and a browser on a machine of two cores. Tests of a
+# file stay together anyway; those of these files and folders all go to one worker.
+TOGETHER = ("tests/browser/", "tests/demo/test_demo.py")
+
+
+# Before pytest settles on its own folder for temporary files.
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Give this run a folder and a mark of its own, so that what it leaves behind is known for its own."""
-    scratch = Path(tempfile.mkdtemp(prefix="jvgpu-test-"))
+    """Give this process a folder and a mark of its own, so that what it leaves behind is known for its own."""
+    given = getattr(config, "workerinput", {}).get("scratch")
+    if given is not None:
+        # xdist means it to lie in the folder of who hands out the tests: closed to other users, and a longer path.
+        config.option.basetemp = None
+    config.stash[_elsewhere] = tempfile.gettempdir()
+    config.stash[_workers] = []
+    config.stash[_scratch] = scratch = Path(given or tempfile.mkdtemp(prefix="jvgpu-test-"))
     os.environ["TMPDIR"] = str(scratch)
     os.environ[RUN_MARK] = uuid.uuid4().hex
     tempfile.tempdir = None
-    config.stash[_scratch] = scratch
     # A shell ignores them in what it starts in the background, and so would every program that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Make a worker's folder beside this process's own."""
+    scratch = tempfile.mkdtemp(prefix="jvgpu-test-", dir=node.config.stash[_elsewhere])
+    node.config.stash[_workers].append(scratch)
+    node.workerinput["scratch"] = scratch
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand out the tests file by file, so that what a module's tests share is started once."""
+    if config.getoption("dist") != "load":  # xdist's own word for "not said"
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFile(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return TOGETHER[0] if nodeid.startswith(TOGETHER) else super()._split_scope(nodeid)
+
+    # Folder by folder: xdist would keep files of few tests for the end, and among those are the longest.
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
-    scratch = config.stash.get(_scratch, None)
-    if scratch is not None:
-        shutil.rmtree(scratch, ignore_errors=True)
+    # A worker's is removed by who made it, which outlives also one that was killed.
+    own = [] if hasattr(config, "workerinput") else [config.stash.get(_scratch, None)]
+    for scratch in [*own, *config.stash.get(_workers, [])]:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -54,7 +96,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a run in which many tests needed the second try that CI gives them: one is bad luck, many are a fault."""
+    """Fail a run in which many tests needed the second try that CI gives them: one is bad luck, many are a fault.
+
+    Where workers share a run, only who hands out the tests has a reporter, and hears of all.
+    """
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     tried_again = reporter.stats.get("rerun", []) if reporter is not None else []
     if len(tried_again) > MOST_SECOND_TRIES and session.exitstatus == pytest.ExitCode.OK:
@@ -78,6 +123,8 @@ def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 _scratch = pytest.StashKey[Path]()
+_elsewhere = pytest.StashKey[str]()  # where temporary files went before
+_workers = pytest.StashKey[list[str]]()  # the workers' folders
 
 
 def _left_behind(scratch: Path, shared_memory_before: set[str]) -> list[str]:
