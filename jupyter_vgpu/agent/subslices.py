@@ -15,7 +15,7 @@ from pydantic import Field, StrictFloat, StrictInt, StrictStr
 
 from jupyter_vgpu.agent.bodies import Body, parse_body
 from jupyter_vgpu.agent.tenant import Tenant
-from jupyter_vgpu.client import SubsliceInfo, UsageInfo
+from jupyter_vgpu.client import GuaranteedInfo, SubsliceInfo, UsageInfo
 from jupyter_vgpu.config import check_name
 from jupyter_vgpu.errors import BadValueError, NoCapacityError
 from jupyter_vgpu.model import Claim, Grant
@@ -142,7 +142,8 @@ def subslice_view(claim: Claim) -> SubsliceInfo:
 def merged(whole: UsageInfo, parts: Sequence[UsageInfo]) -> UsageInfo:
     """Return the use of a slice together with that of its parts.
 
-    Limits are the slice's; everything else is added up, fractions to 1 at most.
+    Limits are the slice's; everything else is added up, fractions to 1 at most. Of guarantees the longest row of
+    violations counts.
     """
     total: dict[str, Any] = {**whole, "processes": [*whole["processes"]]}
     total["devices"] = [dict(device) for device in whole["devices"]]
@@ -154,4 +155,15 @@ def merged(whole: UsageInfo, parts: Sequence[UsageInfo]) -> UsageInfo:
             for key, value in device.items():
                 if isinstance(value, (int, float)) and key in other and key != "memory_limit_bytes":
                     device[key] = min(1.0, value + other[key]) if key.endswith("_fraction") else value + other[key]
+            if "guaranteed" in device and "guaranteed" in other:
+                device["guaranteed"] = _together(device["guaranteed"], other["guaranteed"])
     return cast(UsageInfo, total)
+
+
+def _together(one: GuaranteedInfo, other: GuaranteedInfo) -> GuaranteedInfo:
+    return {
+        "least": one["least"] + other["least"],
+        "violations": one["violations"] + other["violations"],
+        "in_a_row": max(one["in_a_row"], other["in_a_row"]),
+        "raised": one["raised"] or other["raised"],
+    }

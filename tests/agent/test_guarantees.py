@@ -141,7 +141,9 @@ def test_a_part_of_a_slice_has_as_much_of_the_guarantee_as_of_the_share_and_give
     part = user.create_subslice("one.ipynb", 10 * GIB)
 
     assert least(UserClient(user.api, part.secret, SECONDS)) == pytest.approx(0.0625, abs=1e-6)
-    assert least(user) == pytest.approx(0.1875, abs=1e-6)
+    assert least(user) == pytest.approx(0.25, abs=1e-6)
+    rows = re.findall(r"^jupyter_vgpu_claim_guarantee_ratio{.*} (\S+)$", agent.metrics(), re.MULTILINE)
+    assert sorted(map(float, rows)) == pytest.approx([0.0625, 0.1875], abs=1e-6)
     user.release_subslice(part.subslice["claim"])
     assert least(user) == 0.25
 

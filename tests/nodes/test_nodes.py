@@ -21,6 +21,7 @@ PROFILES = {
     "whole": {"share": 1},
     "two": {"share": 1, "devices": 2},
     "three": {"share": 1, "devices": 3},
+    "sure": {"share": 1, "guarantee": "1/2"},
 }
 OFFERED = {profile.name: profile for profile in parse_profiles(PROFILES)}
 
@@ -67,6 +68,15 @@ def _empty(agent: Any) -> None:
 @pytest.fixture
 def nodes(near: Any, far: Any) -> Nodes:
     return Nodes({"near": HubClient(near.runtime_dir, timeout_seconds=60), "far": far.client_at()})
+
+
+def test_what_is_guaranteed_is_so_on_whichever_node(nodes: Nodes) -> None:
+    granted = [nodes.create_claim(a_request("sure")) for _ in range(3)]
+
+    claims, _ = nodes.claims()
+
+    assert sorted(one.node for one in granted) == ["far", "far", "near"]
+    assert [device["guarantee"] for claim in claims for device in claim["devices"]] == [0.5, 0.5, 0.5]
 
 
 def test_devices_and_claims_say_of_which_node_they_are(nodes: Nodes) -> None:
