@@ -21,9 +21,10 @@
 // Who has devices that nobody else could use gets no further ahead of the neediest than two windows and this.
 #define MOST_AHEAD_NS (50.0 * MS)
 #define WINDOW_NS (10.0 * MS)
-// The driver's switching costs a tenth; work that seems to lose less waits for its other ranks, and is charged for it.
-// source: shared/FACTS.md, native sharing.
-#define MOST_MIXED 0.9
+// Two gangs that interleave on the same devices seem to lose a tenth, to the driver's switching. Of what they seem to use,
+// part is one rank's waiting for the other to have its turn: all of it but a half, were it nothing but collectives. Windows
+// that are filled as far as this are better than not to know.
+#define MOST_MIXED 0.8
 
 static uint64_t least(uint64_t one, uint64_t other)
 {
