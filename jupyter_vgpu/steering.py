@@ -160,6 +160,11 @@ class Steering:
             is_governed=bool(steered.is_governed),
         )
 
+    @property
+    def begun_fd(self) -> int:
+        """Descriptor that is readable when somebody has begun on a device where nobody did anything; this object's."""
+        return int(self._library.jvgpu_steering_begun_fd(self._steering))
+
     def record(self, keep: bool) -> None:
         """Begin to keep records of what happens, or keep and remember none."""
         self._library.jvgpu_steering_record(self._steering, int(keep))

@@ -104,19 +104,20 @@ class Oversight:
             self._auditor = None
             self._nvml.close()
 
-    def beat(self, is_awake: bool) -> None:
+    def beat(self, is_awake: bool, is_at_rest: bool = False) -> None:
         """Have the devices looked at, unless the last look is not back yet.
 
         Args:
             is_awake: Whether any tenant did anything lately. Where none did for some seconds, and NVML says the same
                 at each look, one look in four beats is enough.
+            is_at_rest: Whether the next beat comes after twice as long: this one stands for two.
         """
-        self._beats += 1
+        self._beats += 2 - self._beats % 2 if is_at_rest else 1
         if is_awake:
             self._calm_looks = 0
         if self._is_asked or self._auditor is None:
             return
-        if self._is_calm and self._beats % _BEATS_BETWEEN_STRANGERS != 0:
+        if self.is_calm and self._beats % _BEATS_BETWEEN_STRANGERS != 0:
             return
         tenants = self._tenants()
         uuids = {grant.uuid for tenant in tenants for grant in tenant.claim.grants} & set(self._uuids)
@@ -130,7 +131,8 @@ class Oversight:
         self._auditor.ask(Question(devices, attached, self._claimants()))
 
     @property
-    def _is_calm(self) -> bool:
+    def is_calm(self) -> bool:
+        """Whether nobody did anything lately, by tenants' pages and by NVML."""
         return self._calm_looks >= _CALM_LOOKS
 
     def is_current(self, tenant: Tenant) -> bool:
@@ -161,7 +163,7 @@ class Oversight:
         self.trouble = sight.trouble
         self._seen_at.update(dict.fromkeys(sight.looks, sight.at))
         self._calm_looks = self._calm_looks + 1 if self._is_as_before(sight) else 0
-        if self._is_calm:
+        if self.is_calm:
             return
         tenants = self._tenants()
         attached = {pid for tenant in tenants for pid in tenant.processes}

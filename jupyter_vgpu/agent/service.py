@@ -24,6 +24,7 @@ from jupyter_vgpu.agent.claims import ClaimBook, NewClaim, digest, new_names
 from jupyter_vgpu.agent.door import Door
 from jupyter_vgpu.agent.events import EventLog
 from jupyter_vgpu.agent.holders import Holders, claimant_of
+from jupyter_vgpu.agent.nap import Nap
 from jupyter_vgpu.agent.origin import Claimant
 from jupyter_vgpu.agent.oversight import AuditRules, Oversight
 from jupyter_vgpu.agent.roster import Roster
@@ -48,6 +49,8 @@ from jupyter_vgpu.steering import Steering
 log = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 0.25
+# Where nobody does anything; tenants miss the heartbeat after two seconds.
+REST_HEARTBEAT_SECONDS = 0.5
 
 
 class Agent:
@@ -101,6 +104,7 @@ class Agent:
         self._state_path = state_path
         self._saving = asyncio.Lock()
         self._heartbeat: asyncio.Task[None] | None = None
+        self._nap = Nap()
         self._background: set[asyncio.Task[Claim | None]] = set()
         for stored in kept:
             self._adopt(stored)
@@ -140,6 +144,8 @@ class Agent:
         if self.oversight is not None:
             self.oversight.start(loop)
         self._heartbeat = loop.create_task(self._beat())
+        if self.steering is not None:
+            loop.add_reader(self.steering.begun_fd, self._begun, self.steering.begun_fd)
         self._door = Door(self.runtime.bind("attach.sock", socket.SOCK_SEQPACKET, 0o666), self._decide)
         if self._roster.bound:
             self._door.open_after_another(self.runtime.taken_at, self.oversight, lambda: self.tenants)
@@ -154,6 +160,8 @@ class Agent:
             self._heartbeat.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._heartbeat
+            if self.steering is not None:
+                asyncio.get_running_loop().remove_reader(self.steering.begun_fd)
             await self._door.shut()
             if self.oversight is not None:
                 self.oversight.stop()
@@ -166,16 +174,25 @@ class Agent:
         self.runtime.close()
 
     async def _beat(self) -> None:
-        """Say to every tenant, four times a second, that the agent lives."""
+        """Say to every tenant, four times a second, that the agent lives; twice where nobody does anything."""
+        pause_seconds = HEARTBEAT_SECONDS
         while True:
             self._roster.heartbeat()
             try:
                 is_awake = self._roster.follow(time.monotonic())
+                is_at_rest = not is_awake and (self.oversight is None or self.oversight.is_calm)
+                pause_seconds = REST_HEARTBEAT_SECONDS if is_at_rest else HEARTBEAT_SECONDS
                 if self.oversight is not None:
-                    self.oversight.beat(is_awake)
+                    self.oversight.beat(is_awake, is_at_rest)
             except Exception:
                 log.exception("following what tenants do failed")
-            await asyncio.sleep(HEARTBEAT_SECONDS)
+            await self._nap.take(pause_seconds)
+
+    def _begun(self, begun_fd: int) -> None:
+        """Follow at once who does something where nobody did: its neighbours' meters want to know of it."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(begun_fd)
+        self._nap.end()
 
     def all_tenants(self) -> list[Tenant]:
         """Return the bound claims' tenants, and those of released claims whose processes live on."""

@@ -98,6 +98,9 @@ jvgpu_steering_t *jvgpu_steering_make(void);
 // Govern, in the caller's thread, until jvgpu_steering_stop is called by another.
 void jvgpu_steering_run(jvgpu_steering_t *steering);
 void jvgpu_steering_stop(jvgpu_steering_t *steering);
+// A descriptor that becomes readable when somebody begins to do something on a device where nobody did; reading its
+// eight bytes makes it wait for the next time. It stays the steering's.
+int jvgpu_steering_begun_fd(const jvgpu_steering_t *steering);
 // Open every gate and forget. After jvgpu_steering_run has returned.
 void jvgpu_steering_free(jvgpu_steering_t *steering);
 // Steer the claim's device at `index`; `device` numbers the node's devices, `priority` is 0 low, 1 normal, 2 high.

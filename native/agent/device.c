@@ -129,16 +129,17 @@ static void rest(jvgpu_steered_device_t *device, uint64_t at_ns)
   device->due_ns = at_ns + REST_NS;
 }
 
-void jvgpu_steered_device_look(jvgpu_steered_device_t *device, jvgpu_records_t *records, uint64_t at_ns)
+bool jvgpu_steered_device_look(jvgpu_steered_device_t *device, jvgpu_records_t *records, uint64_t at_ns)
 {
   // Before the look: what changes while it is made is seen by the next.
   const bool was_calm = device->is_calm;
   if (was_calm && sign(device) && at_ns - device->looked_ns < REST_LOOK_NS) {
     rest(device, at_ns);
-    return;
+    return false;
   }
   look(device, records, at_ns);
   device->is_signed = was_calm;
+  return was_calm && !device->is_calm;
 }
 
 // --- who is steered -----------------------------------------------------------------------------------------------

@@ -44,7 +44,8 @@ void jvgpu_steered_device_end(jvgpu_steered_device_t *device, jvgpu_records_t *r
 // Take in what all claims did since the last look.
 void jvgpu_steered_device_read(jvgpu_steered_device_t *device, jvgpu_records_t *records, uint64_t at_ns);
 // Look, or only ask whether anybody launched. Says in `due_ns` when to come again.
-void jvgpu_steered_device_look(jvgpu_steered_device_t *device, jvgpu_records_t *records, uint64_t at_ns);
+// returns: whether somebody began to do something where nobody did.
+bool jvgpu_steered_device_look(jvgpu_steered_device_t *device, jvgpu_records_t *records, uint64_t at_ns);
 
 // Steer one more, that goes by `number`. returns: false when memory is short or there are too many.
 bool jvgpu_steered_device_add(jvgpu_steered_device_t *device, struct jvgpu_tenant_s *tenant, uint32_t index,

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -33,6 +34,7 @@
 struct jvgpu_steering_s {
   pthread_mutex_t        lock;
   uint32_t               bell;  // a futex word: the thread looks again when it changes
+  int                    begun_fd;  // an eventfd: somebody began where nobody did anything
   bool                   is_stopping;
   uint32_t               last_number;
   jvgpu_steered_device_t devices[MOST_DEVICES];
@@ -55,6 +57,14 @@ static void ring(jvgpu_steering_t *steering)
   syscall(SYS_futex, &steering->bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
+static void tell_begun(const jvgpu_steering_t *steering)
+{
+  const uint64_t one = 1;
+  // It is full only if nobody ever reads it.
+  const ssize_t written = write(steering->begun_fd, &one, sizeof one);
+  (void)written;
+}
+
 // returns: when the next look is due.
 static uint64_t look_at_all(jvgpu_steering_t *steering, uint64_t at_ns)
 {
@@ -68,7 +78,9 @@ static uint64_t look_at_all(jvgpu_steering_t *steering, uint64_t at_ns)
       continue;
     }
     if (device->due_ns <= at_ns + (device->is_calm ? JVGPU_JOIN_NS : 0)) {
-      jvgpu_steered_device_look(device, steering->records, at_ns);
+      if (jvgpu_steered_device_look(device, steering->records, at_ns)) {
+        tell_begun(steering);
+      }
     }
     due_ns = device->due_ns < due_ns ? device->due_ns : due_ns;
   }
@@ -108,13 +120,22 @@ jvgpu_steering_t *jvgpu_steering_make(void)
     jvgpu_steered_device_start(&steering->devices[i]);
   }
   pthread_mutex_init(&steering->lock, NULL);
-  if (steering->records == NULL || steering->gangs == NULL) {
+  steering->begun_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (steering->records == NULL || steering->gangs == NULL || steering->begun_fd < 0) {
+    if (steering->begun_fd >= 0) {
+      close(steering->begun_fd);
+    }
     jvgpu_records_free(steering->records);
     jvgpu_gangs_free(steering->gangs);
     free(steering);
     return NULL;
   }
   return steering;
+}
+
+int jvgpu_steering_begun_fd(const jvgpu_steering_t *steering)
+{
+  return steering->begun_fd;
 }
 
 void jvgpu_steering_drop(jvgpu_steering_t *steering, jvgpu_tenant_t *tenant)
@@ -147,6 +168,7 @@ void jvgpu_steering_free(jvgpu_steering_t *steering)
     jvgpu_steered_device_end(&steering->devices[i], steering->records, now_ns());
   }
   pthread_mutex_destroy(&steering->lock);
+  close(steering->begun_fd);
   jvgpu_records_free(steering->records);
   free(steering);
 }

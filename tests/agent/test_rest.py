@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import mmap
 import os
+import select
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from jupyter_vgpu.agent.figures import History, Rates, Totals
+from jupyter_vgpu.agent.nap import Nap
 from jupyter_vgpu.agent.roster import Roster
 from jupyter_vgpu.model import Claim, Device, Grant
 from jupyter_vgpu.pages import TenantPages
@@ -103,6 +106,26 @@ def test_whoever_begins_on_a_device_at_rest_is_charged_with_all_it_did(governed:
         tenant.until(lambda records: charged(records) >= 5 * MS, "what it did is seen")
 
         assert charged(tenant.records) == 5 * MS
+
+
+def test_it_is_told_when_somebody_begins_where_nobody_did_anything(governed: Callable[[int], Governed]) -> None:
+    tenant = governed(1_000_000)
+    deadline = time.monotonic() + SECONDS
+
+    for launches in itertools.count(1):
+        assert time.monotonic() < deadline, "nothing was told"
+        tenant.records.clear()
+        # On a very busy machine looks are late too, and nobody begins then where somebody is still at work.
+        tenant.until(rests, "the governor rests")
+        told_before = len(select.select([tenant.steering.begun_fd], [], [], 0)[0])
+        tenant.use(launches, busy_ns=5 * MS * launches)
+        tenant.until(lambda records: charged(records) >= 5 * MS, "what it did is seen")
+        if select.select([tenant.steering.begun_fd], [], [], 0)[0]:
+            break
+
+    assert told_before == 0
+    assert os.eventfd_read(tenant.steering.begun_fd) == 1
+    assert select.select([tenant.steering.begun_fd], [], [], 0)[0] == []
 
 
 def test_the_governor_is_alive_while_it_rests(governed: Callable[[int], Governed]) -> None:
@@ -240,6 +263,26 @@ def test_totals_that_are_held_make_rates_of_one_window() -> None:
 
     assert not history.is_level
     assert history.rates(0).launches_per_second == pytest.approx(8.0)
+
+
+def test_a_nap_ends_when_somebody_says_so_and_the_next_one_is_a_whole_one() -> None:
+    async def naps() -> list[bool]:
+        nap = Nap()
+        nap.end()  # nobody sleeps
+        first = asyncio.ensure_future(nap.take(3600.0))
+        await asyncio.sleep(0)
+        nap.end()
+        nap.end()
+        await asyncio.wait_for(first, SECONDS)
+        second = asyncio.ensure_future(nap.take(3600.0))
+        await asyncio.sleep(0)
+        is_over = second.done()
+        second.cancel()
+        await asyncio.gather(second, return_exceptions=True)
+        await asyncio.wait_for(nap.take(0.0), SECONDS)
+        return [first.done(), is_over]
+
+    assert asyncio.run(naps()) == [True, False]
 
 
 # --- the audit
