@@ -18,6 +18,7 @@ ARGS ?=
 LAB ?=
 BENCH ?= --mps --budget 7200
 MATRIX ?=
+WORKERS ?= $(shell nproc | awk '{print $$1 < 4 ? $$1 : 4}')
 
 # npm and yarn would leave a cache of compiled modules in /tmp.
 export NODE_DISABLE_COMPILE_CACHE := 1
@@ -34,7 +35,6 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules
 
 JOBS := $(shell nproc)
-WORKERS ?= $(shell nproc | awk '{print $$1 < 4 ? $$1 : 4}')
 PANEL := jupyter_vgpu/labextension/package.json
 PANEL_SOURCES := $(shell find labextension -not -path '*/node_modules/*' -not -path '*/.yarn/*' \
   -not -path 'labextension/lib/*' -not -path '*/coverage/*' -type f -not -name '*.tsbuildinfo')
