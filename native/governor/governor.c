@@ -83,6 +83,9 @@ static void take_in(jvgpu_runner_t *runner, double dt_ns, uint32_t processes, ui
   const bool stands = runner->blocked != 0 || (runner->flight_ns != 0 && !is_stale(runner, processes, now_ns));
   runner->wants = stands || runner->used_ns != 0;
   if (runner->wants) {
+    // Who comes back after a while is tried soon, whatever it did before.
+    const bool is_back = runner->is_known && now_ns - runner->active_ns > ACTIVE_NS;
+    runner->patience_ns = is_back ? FIRST_PATIENCE_NS : runner->patience_ns;
     runner->active_ns = now_ns;
   }
   if (dt_ns > 0) {
