@@ -11,8 +11,8 @@
 #include "real.h"
 
 // GPU time between two samples. Alone without a ceiling nobody needs the figure to be quick, and it
-// must cost nothing; beside others it has to follow.
-#define ALONE_NS UINT64_C(50000000)
+// must cost nothing; beside others it has to follow. Clocks follow the card's power within some tens of milliseconds.
+#define ALONE_NS UINT64_C(10000000)
 #define CONTENDED_NS UINT64_C(4000000)
 // Launches between two samples while a shape is new.
 #define NEW_SHAPE_LAUNCHES 16u

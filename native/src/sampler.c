@@ -27,9 +27,14 @@
 // Samples of one launch at a time after a run that the host could not keep queued.
 #define SINGLY_SAMPLES 8
 
-// A span takes in so many launches of each stream; beyond this much above what is expected it was cut.
+// A span takes in so many launches of each stream; of a single one as many as the host keeps queued, within these
+// bounds. Beyond this much above what is expected it was cut.
 #define SPAN_LAUNCHES_A_STREAM 6u
+#define LEAST_SPAN 8u
+#define MOST_SPAN 64u
 #define SPAN_CUT_NS 100000.0
+// On one stream it ends where a lost turn would not stand out any more.
+#define SPAN_NS UINT64_C(1000000)
 #define OVERLAP_MEMORY 8
 
 static double now_ns(void)
@@ -48,6 +53,7 @@ void jvgpu_sampler_start(jvgpu_sampler_t *sampler)
 {
   sampler->run.sample = -1;
   sampler->span.sample = -1;
+  sampler->span_launches = LEAST_SPAN;
   sampler->overlap = 1.0;
   sampler->overlap_ppm = 1000000;
 }
@@ -65,6 +71,10 @@ static void learn_span(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, d
 {
   const double own_ns = elapsed_ns - PAIR_NS;
   const bool   was_cut = own_ns > sample->charged_ns * 1.2 + SPAN_CUT_NS;
+  if (sampler->streams < 2) {
+    const uint32_t next = sample->was_queued ? sampler->span_launches * 2 : sampler->span_launches / 2;
+    sampler->span_launches = next < LEAST_SPAN ? LEAST_SPAN : next > MOST_SPAN ? MOST_SPAN : next;
+  }
   if (sample->was_queued && sample->charged_ns > 0 && !was_cut) {
     set_overlap(sampler, own_ns / sample->charged_ns);
   }
@@ -207,19 +217,27 @@ static void drop_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open)
   __atomic_store_n(&open->sample, -1, __ATOMIC_RELEASE);
 }
 
-static void look_at_streams(jvgpu_sampler_t *sampler, CUstream stream, const jvgpu_stream_calls_t *calls,
+// Count the streams, and open a span when it is one's turn. returns: whether no run is to be opened beside it.
+static bool look_at_streams(jvgpu_sampler_t *sampler, CUstream stream, const jvgpu_stream_calls_t *calls,
                             uint64_t busy_ns)
 {
+  const uint32_t before = sampler->streams;
   sampler->streams = (uint32_t)__builtin_popcountll(sampler->streams_seen);
   sampler->streams_seen = 0;
-  if (sampler->streams < 2 || !sampler->is_mixed) {
+  const bool is_one = sampler->streams < 2;
+  if (is_one != (before < 2) || (!is_one && !sampler->is_mixed)) {
     set_overlap(sampler, 1.0);
-    return;
+  }
+  sampler->is_spans_turn = is_one && !sampler->is_spans_turn;
+  if (is_one ? !sampler->is_spans_turn : !sampler->is_mixed) {
+    return false;
   }
   const int sample = begin(sampler, NULL, stream, calls);
   if (sample >= 0) {
-    open_over(sampler, &sampler->span, sample, stream, SPAN_LAUNCHES_A_STREAM * sampler->streams, busy_ns);
+    const uint32_t launches = is_one ? sampler->span_launches : SPAN_LAUNCHES_A_STREAM * sampler->streams;
+    open_over(sampler, &sampler->span, sample, stream, launches, busy_ns);
   }
+  return is_one;
 }
 
 int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream, bool is_idle,
@@ -233,13 +251,12 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
   }
   if (prepare(sampler)) {
     *late_ns = collect(sampler, contenders);
-    if (sampler->span.sample < 0) {
-      look_at_streams(sampler, stream, calls, busy_ns);
-    }
+    const bool is_spans =
+        sampler->span.sample < 0 && shape->samples != 0 && look_at_streams(sampler, stream, calls, busy_ns);
     // Streams take turns on the GPU: one launch alone says little there, once a first guess is made, and
     // a run has to go round at least twice.
     const bool alone = sampler->streams < 2 || !sampler->is_mixed || shape->samples == 0;
-    sample = alone && sampler->run.sample < 0 ? begin(sampler, shape, stream, calls) : -1;
+    sample = alone && !is_spans && sampler->run.sample < 0 ? begin(sampler, shape, stream, calls) : -1;
   }
   if (sample >= 0) {
     uint32_t run = jvgpu_shape_run(shape);
@@ -294,7 +311,8 @@ static void step_one(jvgpu_sampler_t *sampler, jvgpu_open_t *open, const jvgpu_s
   }
   const jvgpu_shape_t *only = sampler->samples[open->sample].shape;
   const bool           is_other = only != NULL && only != shape;
-  const bool           is_enough = sampler->launches - open->launches >= open->wanted;
+  const bool           is_long = only == NULL && sampler->streams < 2 && busy_ns - open->busy_ns >= SPAN_NS;
+  const bool           is_enough = is_long || sampler->launches - open->launches >= open->wanted;
   if (quiet || (is_other && stream != open->stream)) {
     sampler->is_mixed = sampler->is_mixed || !quiet;
     drop_over(sampler, open);

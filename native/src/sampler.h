@@ -3,7 +3,8 @@
 // Three kinds of sample, all of events on the launches' own stream:
 //   one launch   the first of a shape, and where the host is too slow to keep launches queued
 //   a run        several launches of one shape, long enough that the events' own cost does not show
-//   a span       launches of every shape on several streams: how far they overlap on the GPU
+//   a span       launches of every shape: how far they overlap on the GPU, on one stream too, where a launch
+//                begins before its forerunner's last blocks are done
 // A run or span counts only if the GPU had not come to its first event when its second was recorded:
 // then everything between was queued, and no pause of the host's is in it.
 
@@ -67,6 +68,8 @@ typedef struct jvgpu_sampler_s {
   uint64_t       streams_seen;  // as bits of a hash, since the last look
   uint32_t       streams;       // how many that were
   bool           is_mixed;      // launches of several shapes are interleaved over streams
+  uint32_t       span_launches; // of the next span on one stream
+  bool           is_spans_turn; // on one stream runs and spans take turns: events of one would show in the other
   double         overlap;       // GPU time of all launches together as part of their durations' sum
   uint64_t       late_sm_ns;    // of late charges taken in by the last call, times the part of the SMs
   uint64_t       overlap_ppm;   // the same, for the launch path; 1000000 = one after the other

@@ -3,8 +3,9 @@
 #include <stddef.h>
 
 #define MOST_PROBES 16u
-// Samples that weigh in a mean: later ones push out earlier ones, since arguments change durations.
-#define MEMORY 32u
+// Samples that weigh in a mean: later ones push out earlier ones, since arguments and clocks change durations. Few:
+// what is charged in a second is the sum over many anyway.
+#define MEMORY 6u
 // So many samples in a row that do not fit are no accident: the work itself has changed.
 #define ODD_IN_A_ROW 12u
 
