@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,7 +22,10 @@
 
 // Between two looks at fences, and at a gate that may have lost its governor.
 #define LOOK_NS 60000
+#define LEAST_LOOK_NS 20000
 #define GATE_LOOK_NS 20000000
+// The kernel may end a sleep so much later; its usual 50 µs would be most of it.
+#define SLACK_NS 1000ul
 
 // What a launch of unknown duration counts for while it is under way.
 #define UNKNOWN_NS UINT64_C(500000)
@@ -163,11 +167,13 @@ static void pause_ns(long ns)
   nanosleep(&pause, NULL);
 }
 
-// While something is under way its end is worth seeing early: the next tenant waits for it.
+// While something is under way its end is worth seeing early: the next tenant waits for it. Half of the way, since how
+// long it takes is an estimate.
 static void wait_at_gate(const jvgpu_control_device_t *limits, uint64_t under_way_ns)
 {
   if (under_way_ns != 0) {
-    pause_ns(LOOK_NS);
+    const uint64_t half_ns = under_way_ns / 2;
+    pause_ns(half_ns < LEAST_LOOK_NS ? LEAST_LOOK_NS : half_ns < LOOK_NS ? (long)half_ns : LOOK_NS);
     return;
   }
   const struct timespec longest = {.tv_nsec = GATE_LOOK_NS};
@@ -252,12 +258,16 @@ static void wait_until_admitted(jvgpu_pacer_t *pacer, bool is_bounded)
   jvgpu_use_t *use = use_of(pacer);
   __atomic_fetch_add(&use->blocked, 1, __ATOMIC_RELAXED);
   jvgpu_meter_waits(pacer->self, pacer->device);
+  const long slack_ns = syscall(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0);
+  syscall(SYS_prctl, PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0);
   do {
     if (try_to_pass(pacer, is_bounded, now_ns)) {
       break;
     }
     now_ns = jvgpu_now_ns();
   } while (now_ns - begun_ns < MOST_GATED_NS && !is_released(pacer));
+  // 0 would be the thread's default, which is what could not be asked for.
+  syscall(SYS_prctl, PR_SET_TIMERSLACK, slack_ns > 0 ? (unsigned long)slack_ns : 0ul, 0, 0, 0);
   __atomic_fetch_sub(&use->blocked, 1, __ATOMIC_RELAXED);
   use = use_of(pacer);
   __atomic_fetch_add(&use->gated_ns, jvgpu_now_ns() - begun_ns, __ATOMIC_RELAXED);
