@@ -79,11 +79,14 @@ void jvgpu_steered_read(jvgpu_steered_runner_t *steered, jvgpu_runner_t *runner)
   }
 }
 
-// Only what others keep it from is owed: not what its own ceiling does, nor work that gets nowhere at an open gate.
+// Only what others keep it from is owed: not what its own ceiling does, nor work that gets nowhere at an open gate. At
+// the look before it wanted something, so what is under way is not what nobody saw the end of; and who is alone, with
+// gaps, has nothing that stands.
 void jvgpu_steered_judge(jvgpu_steered_runner_t *steered, jvgpu_runner_t *runner, uint64_t at_ns)
 {
-  const bool wanted = runner->wants && !runner->is_capped && !runner->is_stuck;
-  jvgpu_guarantee_note(&steered->guarantee, runner->used_ns, wanted, at_ns);
+  const bool may_have_it = runner->wants && !runner->is_capped && !runner->is_stuck;
+  const bool stands = runner->blocked != 0 || runner->flight_ns != 0;
+  jvgpu_guarantee_note(&steered->guarantee, runner->used_ns, may_have_it && stands, at_ns);
   runner->is_raised = steered->guarantee.is_raised;
   runner->priority = jvgpu_guarantee_priority(&steered->guarantee, steered->priority);
 }

@@ -39,7 +39,7 @@ static void judge(jvgpu_guarantee_t *guarantee, bool violated)
   guarantee->is_raised = guarantee->in_a_row >= MOST_IN_A_ROW;
 }
 
-void jvgpu_guarantee_note(jvgpu_guarantee_t *guarantee, uint64_t used_ns, bool wanted, uint64_t now_ns)
+void jvgpu_guarantee_note(jvgpu_guarantee_t *guarantee, uint64_t used_ns, bool stands, uint64_t now_ns)
 {
   if (guarantee->least_ppm == 0) {
     return;
@@ -49,7 +49,8 @@ void jvgpu_guarantee_note(jvgpu_guarantee_t *guarantee, uint64_t used_ns, bool w
     return;
   }
   guarantee->used_ns += used_ns;
-  guarantee->wanted_ns += wanted ? now_ns - guarantee->looked_ns : 0;
+  const uint64_t dt_ns = now_ns - guarantee->looked_ns;
+  guarantee->wanted_ns += stands || used_ns > dt_ns ? dt_ns : used_ns;
   guarantee->looked_ns = now_ns;
   const uint64_t length_ns = now_ns - guarantee->begun_ns;
   if (length_ns < PERIOD_NS) {

@@ -33,9 +33,10 @@ void jvgpu_guarantee_set(jvgpu_guarantee_t *guarantee, uint32_t least_ppm);
 
 // Take in what happened since the last call.
 // `used_ns`: GPU time that the tenant was charged; more than a second holds belongs to the next.
-// `wanted`: whether it wanted the device since then, and only others kept it from that.
+// `stands`: whether it has had work waiting or under way since then, all the time as far as is known, and only others
+// kept it from the device. Where not, it has had what it wanted.
 // pre: now_ns does not go back, and is not 0.
-void jvgpu_guarantee_note(jvgpu_guarantee_t *guarantee, uint64_t used_ns, bool wanted, uint64_t now_ns);
+void jvgpu_guarantee_note(jvgpu_guarantee_t *guarantee, uint64_t used_ns, bool stands, uint64_t now_ns);
 
 // returns: the priority that counts for a tenant of this one, JVGPU_PRIORITY_*.
 uint32_t jvgpu_guarantee_priority(const jvgpu_guarantee_t *guarantee, uint32_t priority);

@@ -52,6 +52,10 @@ static void one_second(void)
   // 150 ms and 850 ms; twice as long on the device.
   CHECK("and who is merely slowed down below it is not", of_a_second(250000, 261, 130) == 0);
   CHECK("where nothing is guaranteed, nothing is missed", of_a_second(0, 1000, 0) == 0);
+  uint64_t          now_ns;
+  jvgpu_guarantee_t alone = begun(250000, &now_ns);
+  spend(&alone, &now_ns, 1000, 100, false);
+  CHECK("who uses a tenth and never stands has had what it wanted", alone.violations == 0);
 }
 
 static void long_work(void)

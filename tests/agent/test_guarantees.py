@@ -26,7 +26,7 @@ LAUNCHES_AT, BLOCKED_AT = USE_AT + 16, USE_AT + 88
 
 
 class Busy:
-    """A tenant that always has a thread at the gate, and has what part of the device's time it is told to have."""
+    """A tenant that has what part of the device's time it is told to have."""
 
     def __init__(self, steering: Steering, guarantee_ppm: int) -> None:
         self.steering = steering
@@ -39,14 +39,14 @@ class Busy:
         self._at = time.monotonic_ns()
         self._launches = self._busy_ns = 0
 
-    def go_on(self, part: float) -> None:
-        """Have had `part` of the device's time since the last call."""
+    def go_on(self, part: float, stands: bool = True) -> None:
+        """Have had `part` of the device's time since the last call, with a thread at the gate or without."""
         now = time.monotonic_ns()
         self._launches += 1
         self._busy_ns += int((now - self._at) * part)
         self._at = now
         struct.pack_into("=QQQ", self._page, LAUNCHES_AT, self._launches, 0, self._busy_ns)
-        struct.pack_into("=I", self._page, BLOCKED_AT, 1)
+        struct.pack_into("=I", self._page, BLOCKED_AT, int(stands))
 
     def kept(self) -> Guaranteed:
         kept = self.steering.guaranteed(self.pages, 0)
@@ -99,6 +99,21 @@ def test_a_guarantee_that_is_missed_raises_after_three_seconds_until_one_meets_i
     assert met.in_a_row < 3
     assert met.violations >= raised.violations
     assert other.steering.guaranteed(other.pages, 0) is None
+
+
+@pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "beside another"])
+def test_who_uses_little_and_waits_for_nothing_misses_nothing(two: Callable[..., list[Busy]], is_alone: bool) -> None:
+    """Catches a bug where a loop with gaps was taken to wait in them: it used something at every look."""
+    one, *others = two(400_000) if is_alone else two(400_000, 0)
+
+    until = time.monotonic() + 2.5
+    while time.monotonic() < until:
+        one.go_on(0.1, stands=False)
+        for other in others:
+            other.go_on(0.8)
+        time.sleep(0.002)
+
+    assert one.kept().violations == 0
 
 
 def test_usage_and_metrics_show_it_where_something_is_guaranteed(agent: Any) -> None:
