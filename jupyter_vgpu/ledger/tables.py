@@ -60,8 +60,8 @@ class ClaimRow(Base):
         profile: Name of the profile.
         backend: How it is enforced, as the agent said; empty until it answered.
         node: Host of the agent.
-        devices: The agent's list: uuid, name, memory_bytes, share, ceiling of each; until it answered, what was
-            asked for: memory_bytes and share.
+        devices: The agent's list: uuid, name, memory_bytes, share, ceiling of each, and guarantee where there is one;
+            until it answered, what was asked for: memory_bytes, share and guarantee.
         groups: The user's groups at that time.
         state: One of `jupyter_vgpu.model.CLAIM_STATES`.
         requested_at: When the hub asked.

@@ -112,6 +112,12 @@ def test_the_form_says_how_many_are_free_and_what_they_are() -> None:
     assert "None of 1 free now" in page.text
 
 
+def test_the_form_says_what_a_profile_guarantees() -> None:
+    page = form({"sure": {"share": "1/4", "guarantee": "1/8"}}, [device()])
+
+    assert "20.0 GiB of GPU memory, 1/4 of its time, 1/8 guaranteed each second. 4 of 4 free now." in page.text
+
+
 def test_what_cannot_be_had_is_disabled_and_what_can_is_preselected() -> None:
     page = form(QUARTER_AND_WHOLE, [device(free_share=0.75, held=1)])
 
