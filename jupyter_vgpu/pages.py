@@ -143,6 +143,8 @@ class TenantPages:
         """
         self._ffi, self._library = native_parts()
         self.device_count = device_count
+        # Read into again and again: pages are the event loop's, and each busy tenant is read ten times a second.
+        self._reading = self._ffi.new("jvgpu_reading_t *")
         self._tenant = self._library.jvgpu_tenant_create(device_count)
         if self._tenant == self._ffi.NULL:
             error = os.strerror(self._ffi.errno)
@@ -215,20 +217,20 @@ class TenantPages:
 
     def read(self, slot: Slot, index: int) -> Reading:
         """Return what the process in `slot` says of the claim's device at `index`."""
-        reading = self._ffi.new("jvgpu_reading_t *")
+        reading = self._reading
         if self._library.jvgpu_tenant_slot_read(self._open(), slot.index, index, reading):
             raise IndexError((slot.index, index))
         return Reading(
-            held_bytes=int(reading.held_bytes),
-            pending_bytes=int(reading.pending_bytes),
-            launches=int(reading.launches),
-            waited_ns=int(reading.waited_ns),
-            busy_ns=int(reading.busy_ns),
-            refused=int(reading.refused),
-            gated_ns=int(reading.gated_ns),
-            throttled=int(reading.throttled),
-            sm_ns=int(reading.sm_ns),
-            allocations=int(reading.allocations),
+            reading.held_bytes,
+            reading.pending_bytes,
+            reading.launches,
+            reading.waited_ns,
+            reading.busy_ns,
+            reading.refused,
+            reading.gated_ns,
+            reading.throttled,
+            reading.sm_ns,
+            reading.allocations,
         )
 
     def close(self) -> None:

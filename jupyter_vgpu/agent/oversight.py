@@ -325,5 +325,5 @@ def _metered(tenant: Tenant, index: int, look: DeviceLook) -> Metered | None:
         fraction=rates.gpu_time_fraction,
         nvml=sum(look.utilisation.get(pid, 0.0) for pid in here) if look.utilisation else None,
         launches_per_second=rates.least_launches_per_second,
-        has_launched=tenant.totals(index).launches > 0,
+        has_launched=rates.launches_per_second > 0 or tenant.totals(index).launches > 0,
     )

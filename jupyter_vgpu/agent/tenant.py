@@ -174,6 +174,13 @@ class Tenant:
         reading = self.pages.read(process.slot, index)
         most_bytes = self.total_bytes(index)
         most_ns = int(max(0.0, time.time() - self.claim.created_at) * NS)
+        if (
+            max(reading.held_bytes, reading.pending_bytes) <= most_bytes
+            and max(reading.launches, reading.waited_ns, reading.throttled) <= most_ns
+            and reading.sm_ns <= reading.busy_ns <= most_ns
+            and reading.gated_ns <= most_ns * MOST_THREADS
+        ):
+            return reading
         return replace(
             reading,
             held_bytes=min(reading.held_bytes, most_bytes),
