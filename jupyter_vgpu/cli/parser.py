@@ -131,6 +131,7 @@ def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     amount.add_argument("--share", metavar="PART", help='promised part of the device\'s time, as "1/4" or "25%%"')
     amount.add_argument("--memory", metavar="SIZE", help='device memory, as "10GiB" or "1/4"')
     amount.add_argument("--ceiling", metavar="PART", help="most of the device's time it may use (default: all)")
+    amount.add_argument("--guarantee", metavar="PART", help="least of it each second, if wanted (default: none)")
     amount.add_argument("--config", type=Path, metavar="FILE", help='JSON file with more profiles: {"profiles": …}')
     where = run.add_argument_group("of what").add_mutually_exclusive_group()
     where.add_argument("--simulate", metavar="BOARD", help='a simulated board, as "a100-80" or "2xa100-80"')

@@ -5,19 +5,26 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from jupyter_vgpu.config import BUILT_IN_PROFILES, load_profiles, parse_ceiling, parse_memory, parse_profiles
+from jupyter_vgpu.config import (
+    BUILT_IN_PROFILES,
+    load_profiles,
+    parse_ceiling,
+    parse_guarantee,
+    parse_memory,
+    parse_profiles,
+)
 from jupyter_vgpu.errors import BadValueError
 from jupyter_vgpu.model import Memory, Profile
 from jupyter_vgpu.units import PPM, parse_fraction, to_ppm
 
 
 def wished_profile(options: argparse.Namespace) -> Profile:
-    """Return the profile that `--profile`, or `--share`, `--memory` and `--ceiling`, name.
+    """Return the profile that `--profile`, or `--share`, `--memory`, `--ceiling` and `--guarantee`, name.
 
     Raises:
         BadValueError: None, both, or a value that is not allowed.
     """
-    amounts = [name for name in ("share", "memory", "ceiling") if getattr(options, name) is not None]
+    amounts = [name for name in ("share", "memory", "ceiling", "guarantee") if getattr(options, name) is not None]
     if options.profile is not None:
         if amounts:
             raise BadValueError(f"--{amounts[0]}", getattr(options, amounts[0]), "it or --profile is, not both")
@@ -31,6 +38,7 @@ def wished_profile(options: argparse.Namespace) -> Profile:
         share_ppm=0 if share is None else to_ppm(share),
         ceiling_ppm=PPM if options.ceiling is None else parse_ceiling(options.ceiling, share, "--ceiling"),
         memory=memory,
+        guarantee_ppm=0 if options.guarantee is None else parse_guarantee(options.guarantee, share, "--guarantee"),
     )
 
 

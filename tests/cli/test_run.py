@@ -214,6 +214,12 @@ def test_a_living_runs_directory_stays_however_old(started: Started, vgpu: Vgpu,
         pytest.param(["--memory", "8"], "--memory: '8'", id="8 of nothing"),
         pytest.param(["--memory", ""], "--memory: ''", id="an empty size"),
         pytest.param(["--share", "1/4", "--ceiling", "1/8"], "--ceiling: '1/8'", id="ceiling below share"),
+        pytest.param(["--share", "1/4", "--guarantee", "1/2"], "--guarantee: '1/2'", id="guarantee above share"),
+        pytest.param(["--share", "1/4", "--guarantee", "0"], "--guarantee: '0'", id="guarantee of nothing"),
+        pytest.param(["--guarantee", "1/4"], "--share", id="guarantee alone"),
+        pytest.param(
+            ["--memory", "40GiB", "--guarantee", "3/4"], "guarantee of profile", id="guarantee above memory's share"
+        ),
         pytest.param(
             ["--memory", "40GiB", "--ceiling", "1/8"], "ceiling of profile", id="ceiling below memory's share"
         ),

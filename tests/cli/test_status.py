@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 Vgpu = Callable[..., subprocess.CompletedProcess[str]]
 QUARTER = ("run", "--simulate", "a100-80", "--share", "1/4")
@@ -41,12 +40,8 @@ def test_status_inside_a_slice_shows_the_slice(vgpu: Vgpu) -> None:
     assert shown["usage"]["claim"] == shown["slice"]["claim"]
 
 
-def test_status_shows_what_is_guaranteed_and_how_it_was_kept(vgpu: Vgpu, tmp_path: Path) -> None:
-    profiles = tmp_path / "profiles.json"
-    profiles.write_text(json.dumps({"profiles": {"sure": {"share": "1/4", "guarantee": "1/5"}}}))
-    run = ("run", "--simulate", "a100-80", "--config", str(profiles), "--profile", "sure")
-
-    done = vgpu(*run, "--", sys.executable, "-m", "jupyter_vgpu.cli", "status")
+def test_status_shows_what_is_guaranteed_and_how_it_was_kept(vgpu: Vgpu) -> None:
+    done = vgpu(*QUARTER, "--guarantee", "1/5", "--", sys.executable, "-m", "jupyter_vgpu.cli", "status")
 
     assert re.search(r"^guarantee +20% of each second, never missed$", done.stdout, re.M), done.stdout + done.stderr
 
