@@ -67,6 +67,7 @@ static void sum_up(jvgpu_cohort_t *cohort, uint32_t index, uint64_t now_ns)
   jvgpu_rank_t         *ranks = &cohort->ranks[(size_t)index * cohort->devices];
   const double          part = part_of(cohort, member);
   uint64_t              used_ns = 0, flight_ns = 0;
+  bool                  has_moved = false;
   runner->weight_ppm = scaled_ppm(member->weight_ppm, part);
   runner->ceiling_ppm = member->ceiling_ppm < 1000000 ? scaled_ppm(member->ceiling_ppm, part) : 1000000;
   runner->blocked = 0;
@@ -79,12 +80,15 @@ static void sum_up(jvgpu_cohort_t *cohort, uint32_t index, uint64_t now_ns)
     runner->blocked += rank->blocked;
     if (rank->used_ns != 0 || rank->flight_ns != rank->last_flight_ns) {
       rank->changed_ns = now_ns;
+      has_moved = true;
     }
     rank->last_flight_ns = rank->flight_ns;
     rank->used_ns = 0;
   }
   runner->used_ns = used_ns / cohort->devices;
   runner->flight_ns = flight_for(cohort, index, flight_ns);
+  // What counts for another part than at the last look has not moved for that.
+  runner->last_flight_ns = has_moved ? runner->last_flight_ns : runner->flight_ns;
   runner->is_gang = false;  // it is gated, but on all its devices at once
 }
 

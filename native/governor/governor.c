@@ -69,7 +69,8 @@ static void count_processes(jvgpu_runner_t *runner)
 
 static void take_in(jvgpu_runner_t *runner, double dt_ns, uint32_t processes, uint64_t now_ns)
 {
-  if (!runner->is_known || runner->used_ns != 0 || runner->flight_ns != runner->last_flight_ns) {
+  // One that is put with others is not new for that: what lay about unchanged before is as stale as it was.
+  if (runner->changed_ns == 0 || runner->used_ns != 0 || runner->flight_ns != runner->last_flight_ns) {
     runner->changed_ns = now_ns;
   }
   // Waiting at an open gate, with nothing coming of it: stuck behind itself, or only said to wait. Nobody is
