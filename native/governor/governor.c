@@ -208,8 +208,7 @@ uint64_t jvgpu_governor_look(jvgpu_governor_t *governor, jvgpu_runner_t *runners
     runner->is_open = may_launch(governor, runner, (int)i, &crowd);
     runner->used_ns = 0;
   }
-  const jvgpu_lag_t lag = {.active = crowd.active, .behind_ns = crowd.behind_ns, .most_ns = lag_of(&crowd)};
-  return jvgpu_pause(governor, runners, count, &lag, now_ns);
+  return jvgpu_pause(governor, runners, count, crowd.active, now_ns);
 }
 
 uint32_t jvgpu_governor_remove(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, uint32_t index)

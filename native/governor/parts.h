@@ -55,19 +55,14 @@ void jvgpu_windows_turn(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uin
 void jvgpu_windows_drop(jvgpu_governor_t *governor);
 // returns: whether a runner has to keep out of the window that another holds or is to get.
 bool jvgpu_windows_keep_out(const jvgpu_governor_t *governor, const jvgpu_runner_t *runner);
-// returns: nanoseconds in which neither a window's end nor the next one's beginning can be missed; UINT64_MAX where
-// there are no windows.
+// returns: nanoseconds in which neither a window's end nor the next one's beginning can be missed.
+// pre: a runner holds a window, or is to get one.
 uint64_t jvgpu_windows_pause(const jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count,
                              uint64_t now_ns);
 
-typedef struct jvgpu_lag_s {
-  uint32_t active;     // runners that wanted something lately
-  double   behind_ns;  // the neediest one's virtual time
-  double   most_ns;    // how far ahead of that one may be
-} jvgpu_lag_t;
-
-// returns: nanoseconds until anything can have to be decided, as far as that can be known.
-uint64_t jvgpu_pause(const jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count,
-                     const jvgpu_lag_t *lag, uint64_t now_ns);
+// returns: nanoseconds until anything can have to be decided, as far as that can be known. `active`: how many runners
+// wanted something lately.
+uint64_t jvgpu_pause(const jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count, uint32_t active,
+                     uint64_t now_ns);
 
 #endif

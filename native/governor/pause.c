@@ -42,8 +42,8 @@ static uint64_t interleaving_pause(uint32_t wanting, uint32_t active)
   return wanting < 2 ? ONE_LOOK_NS : MIXED_LOOK_NS;
 }
 
-uint64_t jvgpu_pause(const jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count,
-                     const jvgpu_lag_t *lag, uint64_t now_ns)
+uint64_t jvgpu_pause(const jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count, uint32_t active,
+                     uint64_t now_ns)
 {
   uint64_t pause_ns = IDLE_LOOK_NS;
   uint32_t wanting = 0, beside = 0;
@@ -59,7 +59,7 @@ uint64_t jvgpu_pause(const jvgpu_governor_t *governor, const jvgpu_runner_t *run
     }
   }
   if (governor->holder < 0 && governor->next < 0) {
-    return smaller(pause_ns, interleaving_pause(wanting, lag->active));
+    return smaller(pause_ns, interleaving_pause(wanting, active));
   }
   pause_ns = smaller(pause_ns, beside != 0 ? BESIDE_LOOK_NS : ALONE_LOOK_NS);
   return smaller(pause_ns, jvgpu_windows_pause(governor, runners, count, now_ns));

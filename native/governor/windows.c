@@ -355,9 +355,6 @@ uint64_t jvgpu_windows_pause(const jvgpu_governor_t *governor, const jvgpu_runne
     const uint64_t half_ns = left_ns > OVERLAP_NS ? (left_ns - OVERLAP_NS) / 2 : 0;
     return half_ns > HANDOVER_LOOK_NS ? half_ns : HANDOVER_LOOK_NS;
   }
-  if (governor->holder < 0) {
-    return UINT64_MAX;
-  }
   // Over by its length, or given up; not as long as the holder still has something under way.
   const jvgpu_runner_t *holder = &runners[governor->holder];
   const uint64_t        end_ns = governor->window_ns + governor->quantum_ns;

@@ -19,6 +19,7 @@ typedef struct scene_s {
   bool              pretends;  // the last program says that it waits
   double            stall_ns;  // a busy machine: threads, the governor's too, are so much late at most
   double            kept_off_ns;  // the first program has no processor for so long, from its first window on
+  double            looks_per_second;  // of the governor
   double            part[MODEL_MOST];  // of the device, each runner's, after a run
   double            total;
   uint32_t          guarantee_ppm[MODEL_MOST];  // each runner's
@@ -113,6 +114,7 @@ static inline void run(scene_t *scene, double seconds)
   while (gpu.now_ns < warm_up_ns + seconds * 1e9) {
     if (!scene->is_native && gpu.now_ns >= next_ns) {
       look(scene, &governor, &gpu, &next_ns);
+      scene->looks_per_second += 1e9 / (warm_up_ns + seconds * 1e9);
     }
     if (gpu.now_ns >= judge_ns) {
       judge(scene, &gpu);

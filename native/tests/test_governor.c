@@ -240,6 +240,29 @@ static void comes_and_goes(void)
   CHECK("and what it leaves is the other's", scene.part[1] > 0.78);
 }
 
+// A waking costs more than a look: it comes when something can have to be decided.
+static void looks(void)
+{
+  scene_t single = {.count = 0}, busy = {.count = 0}, capped = {.count = 0}, interleaving = {.count = 0};
+  add(&single, burn, 1000000, 1000000);
+  run(&single, 4);
+  CHECK("who is alone is looked at fifty times a second", single.looks_per_second < 60);
+  for (int i = 0; i < 8; i++) {
+    add(&busy, burn, 125000, 1000000);
+  }
+  run(&busy, 4);
+  CHECK("eight in windows are looked at some ten times in each", busy.looks_per_second < 1100);
+  add(&capped, burn, 100000, 100000);
+  run(&capped, 4);
+  CHECK("a ceiling is looked at when it is reached and when it lets go", capped.looks_per_second < 300);
+  add(&interleaving, resnet, 500000, 1000000);
+  add(&interleaving, resnet, 500000, 1000000);
+  run(&interleaving, 4);
+  CHECK("two with gaps are looked at every half millisecond at most", interleaving.looks_per_second < 2100);
+  printf("looks a second: alone %.0f, 8 burn %.0f, ceiling of a tenth %.0f, 2 resnet %.0f\n", single.looks_per_second,
+         busy.looks_per_second, capped.looks_per_second, interleaving.looks_per_second);
+}
+
 int main(void)
 {
   alone();
@@ -256,5 +279,6 @@ int main(void)
   hard_limits();
   gangs();
   comes_and_goes();
+  looks();
   RESULT();
 }
