@@ -37,6 +37,8 @@ class ServeOptions:
         state_dir: Where the claims are kept; `None` = /var/lib/jupyter-vgpu for a system agent, else the runtime
             directory.
         simulate: Board to simulate, as `"2xa100-80"`; `None` = the NVIDIA driver's devices.
+        devices: Numbers or UUIDs of the devices to serve, with commas between; `None` = those that
+            `JUPYTER_VGPU_DEVICES` names, or all.
         hub_user: Host user that the hub runs as; `None` = the agent's own.
         on_bypass: What happens to a process of a slice that uses the device without the library.
         on_excess: What happens when a slice has had more memory than it may for two seconds.
@@ -47,6 +49,7 @@ class ServeOptions:
     runtime_dir: Path = SYSTEM_RUNTIME_DIR
     state_dir: Path | None = None
     simulate: str | None = None
+    devices: str | None = None
     hub_user: str | None = None
     on_bypass: OnBypass = "report"
     on_excess: OnExcess = "report"
@@ -108,7 +111,7 @@ def serve(options: ServeOptions) -> None:
         stack.callback(runtime.close)
         state_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         simulated = stack.enter_context(simulated_board(options.simulate, runtime.path / "board.sim"))
-        found = find_devices(simulated)
+        found = find_devices(simulated, options.devices)
         rules = AuditRules(on_bypass=options.on_bypass, on_excess=options.on_excess)
         agent = Agent(found.devices, runtime, state_path, found.simulated_state, found.nvml, rules, options.govern)
         asyncio.run(_serve(agent, hub_uid, port))

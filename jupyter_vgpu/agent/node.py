@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_vgpu.errors import BadValueError
-from jupyter_vgpu.inventory import read_devices
+from jupyter_vgpu.inventory import chosen, read_devices
 from jupyter_vgpu.model import Device
 from jupyter_vgpu.native import INTERCEPT_LIBRARY, SIMULATED_NVML, present
 from jupyter_vgpu.nvml import Nvml
 
 SIM_VARIABLE = "JUPYTER_VGPU_SIM"
+# For agents that nobody starts by hand, as `jupyter vgpu run` does.
+DEVICES_VARIABLE = "JUPYTER_VGPU_DEVICES"
 
 
 @dataclass(frozen=True)
@@ -73,12 +75,21 @@ def simulated_board(spec: str | None, state: Path) -> Iterator[Path | None]:
             os.environ[SIM_VARIABLE] = before
 
 
-def find_devices(simulated_state: Path | None) -> NodeDevices:
+def find_devices(simulated_state: Path | None, only: str | None = None) -> NodeDevices:
     """Return the devices of the driver, or of the simulated board behind `simulated_state`.
 
+    Args:
+        simulated_state: State file of the simulated board; `None` = the driver's.
+        only: Numbers or UUIDs of those to serve, with commas between; `None` = those that `JUPYTER_VGPU_DEVICES`
+            names, or all.
+
     Raises:
+        BadValueError: One that is named is not there.
         NoDriverError: None answers; the message offers the simulation.
     """
     library = None if simulated_state is None else present(SIMULATED_NVML)
     nvml = Nvml(library)
-    return NodeDevices(read_devices(nvml), simulated_state, nvml)
+    devices = read_devices(nvml)
+    if only is not None:
+        return NodeDevices(chosen(devices, only, "--devices"), simulated_state, nvml)
+    return NodeDevices(chosen(devices, os.environ.get(DEVICES_VARIABLE), DEVICES_VARIABLE), simulated_state, nvml)

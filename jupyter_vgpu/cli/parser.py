@@ -172,6 +172,11 @@ def _add_agent(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     agent.add_argument("--simulate", metavar="BOARD", help='serve a simulated board, as "a100-80" or "2xa100-80"')
     agent.add_argument(
+        "--devices",
+        metavar="LIST",
+        help='serve only these, by number or UUID, as "0,2" (default: those in JUPYTER_VGPU_DEVICES, or all)',
+    )
+    agent.add_argument(
         "--time",
         choices=("govern", "driver"),
         default="govern",

@@ -37,6 +37,7 @@ def agent(options: argparse.Namespace, command: list[str]) -> int:
             runtime_dir=options.runtime_dir or _default_runtime_dir(),
             state_dir=options.state_dir,
             simulate=options.simulate,
+            devices=options.devices,
             hub_user=options.hub_user,
             on_bypass=options.on_bypass,
             on_excess=options.on_excess,

@@ -106,3 +106,16 @@ def test_where_the_driver_does_not_say_how_far_apart_devices_are_claims_of_sever
         granted = agent.hub.create_claim(ClaimRequest("ada", "lab", os.getuid(), pair_of_halves))
 
         assert len({device["uuid"] for device in granted.claim["devices"]}) == 2
+
+
+@pytest.mark.parametrize("how", ["option", "variable"])
+def test_an_agent_serves_only_the_devices_that_it_is_told_to(
+    how: str, agent_with: Callable[..., AbstractContextManager[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if how == "variable":
+        monkeypatch.setenv("JUPYTER_VGPU_DEVICES", "1")
+    with agent_with("--simulate", "3xa100-80", *(["--devices", "1"] if how == "option" else [])) as agent:
+        assert [device["index"] for device in agent.hub.devices()] == [1]
+        assert len({claim(agent, f"{n}") for n in range(8)}) == 1
+        with pytest.raises(NoCapacityError):
+            claim(agent, "one too many")
