@@ -16,7 +16,7 @@ from jupyter_vgpu.model import Claim
 
 log = logging.getLogger(__name__)
 
-_ROUND_SECONDS = 10.0
+_ROUND_SECONDS = 30.0
 _SETTLE_SECONDS = 0.05  # processes often come in flocks, and each look is at all of a claim's
 
 
@@ -57,7 +57,7 @@ class DeathWatch:
 class Looker:
     """A thread that asks the backends what they see in attached processes.
 
-    At once where processes came or went, and everywhere every ten seconds: a look costs a millisecond or more per
+    At once where processes came or went, and everywhere every thirty seconds: a look costs a millisecond or more per
     process. Reading /proc can wait for a process that holds its own memory map locked, so the loop never does it.
     """
 
