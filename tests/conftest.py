@@ -5,6 +5,7 @@ Several workers may share a run (`pytest -n 2`): each has a folder and a mark of
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +37,31 @@ NOT_OURS = ("pytest-of-", ".org.chromium.Chromium.")
 TOGETHER = ("tests/browser/", "tests/demo/test_demo.py")
 
 
+@dataclass(frozen=True)
+class Traces:
+    """By what the programs of one process of the run are known: its folder, and a mark in their environment."""
+
+    scratch: str
+    mark: str
+
+
+def new_traces(folder: str) -> Traces:
+    """Return traces of a new process; makes its folder in `folder`."""
+    return Traces(tempfile.mkdtemp(prefix="jvgpu-test-", dir=folder), uuid.uuid4().hex)
+
+
 # Before pytest settles on its own folder for temporary files.
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Give this process a folder and a mark of its own, so that what it leaves behind is known for its own."""
-    given = getattr(config, "workerinput", {}).get("scratch")
-    if given is not None:
+    workerinput = getattr(config, "workerinput", None)
+    if workerinput is not None:
         # xdist means it to lie in the folder of who hands out the tests: closed to other users, and a longer path.
         config.option.basetemp = None
     config.stash[_elsewhere] = tempfile.gettempdir()
     config.stash[_workers] = []
-    config.stash[_scratch] = scratch = Path(given or tempfile.mkdtemp(prefix="jvgpu-test-"))
-    os.environ["TMPDIR"] = str(scratch)
-    os.environ[RUN_MARK] = uuid.uuid4().hex
+    config.stash[_own] = own = Traces(*workerinput["traces"]) if workerinput else new_traces(tempfile.gettempdir())
+    os.environ["TMPDIR"], os.environ[RUN_MARK] = own.scratch, own.mark
     tempfile.tempdir = None
     # A shell ignores them in what it starts in the background, and so would every program that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -57,9 +71,9 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Make a worker's folder beside this process's own."""
-    scratch = tempfile.mkdtemp(prefix="jvgpu-test-", dir=node.config.stash[_elsewhere])
-    node.config.stash[_workers].append(scratch)
-    node.workerinput["scratch"] = scratch
+    traces = new_traces(node.config.stash[_elsewhere])
+    node.config.stash[_workers].append(traces)
+    node.workerinput["traces"] = (traces.scratch, traces.mark)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -79,11 +93,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    # A worker's is removed by who made it, which outlives also one that was killed.
-    own = [] if hasattr(config, "workerinput") else [config.stash.get(_scratch, None)]
-    for scratch in [*own, *config.stash.get(_workers, [])]:
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
+    """Remove all traces; those of a worker are for who made it, which outlives one that was killed or interrupted."""
+    if hasattr(config, "workerinput") or _own not in config.stash:
+        return
+    for traces in (config.stash[_own], *config.stash[_workers]):
+        end_all(traces)
+        shutil.rmtree(traces.scratch, ignore_errors=True)
+
+
+def end_all(traces: Traces) -> None:
+    """End what an interrupted worker or a faulty test has left running: a hub that is told to ends its servers."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in _processes_of(traces, by_command=False):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        deadline = time.monotonic() + GRACE_SECONDS
+        while _processes_of(traces, by_command=False) and time.monotonic() < deadline:
+            time.sleep(0.1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -110,27 +136,27 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def nothing_is_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail the run if it leaves a process, a file in the temporary folder or a piece of shared memory."""
-    scratch = request.config.stash[_scratch]
+    own = request.config.stash[_own]
     shared_memory_before = _names(SHARED_MEMORY)
 
     yield
 
     # What was told to end by the last fixture may still be at it.
     deadline = time.monotonic() + GRACE_SECONDS
-    while (left := _left_behind(scratch, shared_memory_before)) and time.monotonic() < deadline:
+    while (left := _left_behind(own, shared_memory_before)) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert not left, "left behind by the tests:\n  " + "\n  ".join(left)
 
 
-_scratch = pytest.StashKey[Path]()
+_own = pytest.StashKey[Traces]()
+_workers = pytest.StashKey[list[Traces]]()
 _elsewhere = pytest.StashKey[str]()  # where temporary files went before
-_workers = pytest.StashKey[list[str]]()  # the workers' folders
 
 
-def _left_behind(scratch: Path, shared_memory_before: set[str]) -> list[str]:
-    """Return what there is of this run's, in words."""
-    left = [f"process {process}" for process in _processes_of_this_run(str(scratch))]
-    left += [f"file {scratch / name}" for name in _names(scratch) if not name.startswith(NOT_OURS)]
+def _left_behind(own: Traces, shared_memory_before: set[str]) -> list[str]:
+    """Return what there is of this process's, in words."""
+    left = [f"process {pid}: {command}" for pid, command in _processes_of(own).items()]
+    left += [f"file {own.scratch}/{name}" for name in _names(Path(own.scratch)) if not name.startswith(NOT_OURS)]
     left += [f"shared memory {name}" for name in _names(SHARED_MEMORY) - shared_memory_before if "vgpu" in name]
     return left
 
@@ -139,13 +165,15 @@ def _names(folder: Path) -> set[str]:
     return {entry.name for entry in folder.iterdir()} if folder.is_dir() else set()
 
 
-def _processes_of_this_run(scratch: str) -> list[str]:
-    """Return pid and command of each process that carries this run's mark or works in its folder.
+def _processes_of(traces: Traces, by_command: bool = True) -> dict[int, str]:
+    """Return pid and command of each process that carries the mark or works in the folder.
 
-    A server started by a hub has lost the environment's mark, but its files lie in the run's folder.
+    A server started by a hub has lost the environment's mark, but its files lie in the run's folder. A browser has
+    written over its environment, but names the folder in its command, as somebody may who only looks into it.
     """
-    mark = f"{RUN_MARK}={os.environ[RUN_MARK]}".encode()
-    found = []
+    mark = f"{RUN_MARK}={traces.mark}".encode()
+    scratch = traces.scratch.encode()
+    found = {}
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
@@ -154,6 +182,6 @@ def _processes_of_this_run(scratch: str) -> list[str]:
             command = (entry / "cmdline").read_bytes().replace(b"\0", b" ")
         except OSError:
             continue  # ended meanwhile, or another user's
-        if mark in environment.split(b"\0") or scratch.encode() in command or scratch.encode() in environment:
-            found.append(f"{entry.name}: {command.decode(errors='replace')}")
+        if mark in environment.split(b"\0") or scratch in environment or (by_command and scratch in command):
+            found[int(entry.name)] = command.decode(errors="replace").strip()
     return found

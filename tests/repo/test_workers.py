@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from harness.waiting import wait_until
 
 CONFTEST = Path(__file__).parents[1] / "conftest.py"
 FAILS_ONCE = """
@@ -33,20 +36,32 @@ def checkout(tmp_path: Path) -> Path:
     return tests.parent
 
 
-def run(checkout: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def start(checkout: Path, *options: str) -> subprocess.Popen[str]:
     # What this run itself was told, and the worker that it is in, are nothing to that one.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    command = [sys.executable, "-m", "pytest", "-n", "2", "-p", "no:cacheprovider", *options, "tests"]
-    return subprocess.run(
-        command,
+    return subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-n", "2", "-p", "no:cacheprovider", *options, "tests"],
         cwd=checkout,
         env=environment,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        timeout=480,
-        check=False,
     )
+
+
+def run(checkout: Path, *options: str) -> tuple[int, str]:
+    """Return the exit code and what was said."""
+    process = start(checkout, *options)
+    said, _ = process.communicate(timeout=480)
+    return process.returncode, said
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
 
 
 @pytest.mark.parametrize(
@@ -58,11 +73,11 @@ def test_second_tries_are_counted_over_all_workers(checkout: Path, counts: tuple
         text = FAILS_ONCE.format(folder=str(checkout), name=name, count=count)
         (checkout / "tests" / f"test_{name}.py").write_text(text)
 
-    done = run(checkout, "--reruns", "1")
+    code, said = run(checkout, "--reruns", "1")
 
-    assert f"{sum(counts)} passed, {sum(counts)} rerun" in done.stdout, done.stdout
-    assert (done.returncode == 0) == is_allowed
-    assert ("4 tests had to be tried again; at most 3 may" in done.stdout) != is_allowed
+    assert f"{sum(counts)} passed, {sum(counts)} rerun" in said, said
+    assert (code == 0) == is_allowed
+    assert ("4 tests had to be tried again; at most 3 may" in said) != is_allowed
 
 
 def test_what_is_left_behind_is_told_to_be_the_workers_that_left_it(checkout: Path) -> None:
@@ -84,15 +99,40 @@ def test_what_is_left_behind_is_told_to_be_the_workers_that_left_it(checkout: Pa
         f"        pathlib.Path({str(checkout)!r}, 'tidier').write_text(tempfile.gettempdir())\n"
     )
 
-    done = run(checkout)
+    _, said = run(checkout)
 
-    subprocess.run(["kill", (checkout / "pid").read_text()], check=True)
+    pid = int((checkout / "pid").read_text())
     leaver, tidier = (Path((checkout / name).read_text()) for name in ("leaver", "tidier"))
-    assert "2 passed, 1 error" in done.stdout, done.stdout
-    assert f"file {leaver}/a file" in done.stdout
-    assert f"process {(checkout / 'pid').read_text()}: sleep 600" in done.stdout
-    assert "ERROR tests/test_leaves.py::test_leaves" in done.stdout
+    assert "2 passed, 1 error" in said, said
+    assert f"file {leaver}/a file" in said
+    assert f"process {pid}: sleep 600" in said
+    assert "ERROR tests/test_leaves.py::test_leaves" in said
     assert leaver != tidier
     assert leaver.parent == tidier.parent
+    assert not is_alive(pid)
     assert not leaver.exists()
     assert not tidier.exists()
+
+
+def test_an_interrupted_run_leaves_nothing_behind(checkout: Path) -> None:
+    """Catches hubs and agents that went on: an interrupted worker is given no time for its fixtures' ends."""
+    (checkout / "tests" / "test_long.py").write_text(
+        "import os, pathlib, subprocess, tempfile, time\n"
+        "def test_takes_long():\n"
+        "    pid = subprocess.Popen(['sleep', '600'], start_new_session=True).pid\n"
+        f"    new = pathlib.Path({str(checkout)!r}, 'new')\n"
+        "    new.write_text(f'{pid} {os.getpid()} {tempfile.gettempdir()}')\n"
+        f"    new.rename({str(checkout / 'begun')!r})\n"
+        "    time.sleep(600)\n"
+    )
+    process = start(checkout)
+    wait_until((checkout / "begun").exists, "the test begins", 240)
+    pid, worker, scratch = (checkout / "begun").read_text().split()
+
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=240)
+
+    assert process.returncode == 2, said
+    assert not is_alive(int(pid))
+    assert not is_alive(int(worker))
+    assert not Path(scratch).exists()
