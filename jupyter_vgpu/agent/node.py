@@ -12,11 +12,14 @@ from jupyter_vgpu.errors import BadValueError
 from jupyter_vgpu.inventory import chosen, read_devices
 from jupyter_vgpu.model import Device
 from jupyter_vgpu.native import INTERCEPT_LIBRARY, SIMULATED_NVML, present
-from jupyter_vgpu.nvml import Nvml
+from jupyter_vgpu.nvml import TIMEOUT_SECONDS, Nvml
 
 SIM_VARIABLE = "JUPYTER_VGPU_SIM"
 # For agents that nobody starts by hand, as `jupyter vgpu run` does.
 DEVICES_VARIABLE = "JUPYTER_VGPU_DEVICES"
+# The first to ask a driver that nobody uses waits until each device is set up: one to three seconds for each.
+# source: NVIDIA Driver Persistence, "Background"
+FIRST_ANSWER_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -88,8 +91,9 @@ def find_devices(simulated_state: Path | None, only: str | None = None) -> NodeD
         NoDriverError: None answers; the message offers the simulation.
     """
     library = None if simulated_state is None else present(SIMULATED_NVML)
-    nvml = Nvml(library)
+    nvml = Nvml(library, FIRST_ANSWER_SECONDS)
     devices = read_devices(nvml)
+    nvml.timeout_seconds = TIMEOUT_SECONDS
     if only is not None:
         return NodeDevices(chosen(devices, only, "--devices"), simulated_state, nvml)
     return NodeDevices(chosen(devices, os.environ.get(DEVICES_VARIABLE), DEVICES_VARIABLE), simulated_state, nvml)
