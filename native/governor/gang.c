@@ -6,7 +6,7 @@
 
 // Work that has not moved for itself twice and this is not slow, it waits for another rank.
 #define SPINS_NS (MS / 5)
-// Who spins at closed gates for so long in spite of being let go has them opened.
+// Where a gang spins at closed gates for so long in spite of letting go, the ranks that lag have theirs opened.
 #define MOST_SPUN_NS (20 * MS)
 // While a gang drains, who is let go has no more than one launch under way.
 #define ONE_LAUNCH_NS 1u
@@ -14,6 +14,11 @@
 #define DRAIN_LOOK_NS (MS / 10)
 // Nobody waits longer for others' work to be over, however long they say that it takes.
 #define MOST_DRAIN_NS (300 * MS)
+// Who gets nowhere with open gates for so long (gangs whose turns do not meet do for a tenth of it) is not held back for
+// ten times that, and may have as much under way as natively.
+#define NOWHERE_NS (1000 * MS)
+#define FREE_NS (10000 * MS)
+#define FREE_BOUND_NS (200 * MS)
 // Where some work beside others, what one leaves another may have.
 #define BESIDE_LOOK_NS (1 * MS)
 // Nobody is further ahead of the neediest neighbour than this for each contender, as in governor.c.
@@ -67,6 +72,7 @@ static void sum_up(jvgpu_cohort_t *cohort, uint32_t index, uint64_t now_ns)
   jvgpu_rank_t         *ranks = &cohort->ranks[(size_t)index * cohort->devices];
   const double          part = part_of(cohort, member);
   uint64_t              used_ns = 0, flight_ns = 0;
+  bool                  has_changed = false;
   bool                  has_moved = false;
   runner->weight_ppm = scaled_ppm(member->weight_ppm, part);
   runner->ceiling_ppm = member->ceiling_ppm < 1000000 ? scaled_ppm(member->ceiling_ppm, part) : 1000000;
@@ -87,9 +93,12 @@ static void sum_up(jvgpu_cohort_t *cohort, uint32_t index, uint64_t now_ns)
   }
   runner->used_ns = used_ns / cohort->devices;
   runner->flight_ns = flight_for(cohort, index, flight_ns);
+  // Whether it moves is the ranks' to say: that it is counted otherwise now is no change.
+  runner->last_flight_ns = has_changed ? runner->flight_ns + 1 : runner->flight_ns;
   // What counts for another part than at the last look has not moved for that.
   runner->last_flight_ns = has_moved ? runner->last_flight_ns : runner->flight_ns;
-  runner->is_gang = false;  // it is gated, but on all its devices at once
+  // It is gated, but on all its devices at once.
+  runner->is_gang = now_ns < member->free_until_ns;
 }
 
 // --- deciding -----------------------------------------------------------------------------------------------------
@@ -224,21 +233,31 @@ static bool spins(const jvgpu_rank_t *rank, uint64_t now_ns)
   return rank->flight_ns != 0 && now_ns - rank->changed_ns > 2 * rank->flight_ns + SPINS_NS;
 }
 
+// Who has as much under way as the others waits for the driver's turns, not for a launch.
+static bool lags(const jvgpu_rank_t *rank, uint64_t most_ns)
+{
+  return rank->blocked != 0 && rank->flight_ns < most_ns;
+}
+
 // returns: whether any rank was let go.
 static bool let_go(const jvgpu_cohort_t *cohort, jvgpu_member_t *member, jvgpu_rank_t *ranks, uint64_t bound_ns,
                    uint64_t now_ns)
 {
-  bool has_spinner = false, stands = false, has_any = false;
+  uint64_t most_ns = 0;
+  bool     has_spinner = false, has_laggard = false, has_any = false;
   for (uint32_t i = 0; i < cohort->devices; i++) {
+    most_ns = ranks[i].flight_ns > most_ns ? ranks[i].flight_ns : most_ns;
     has_spinner = has_spinner || spins(&ranks[i], now_ns);
-    stands = stands || ranks[i].blocked != 0;
   }
-  const bool is_at_it = is_gang(member) && has_spinner && stands;
+  for (uint32_t i = 0; i < cohort->devices; i++) {
+    has_laggard = has_laggard || lags(&ranks[i], most_ns);
+  }
+  const bool is_at_it = has_spinner && has_laggard;
   member->spun_since_ns = !is_at_it ? 0 : member->spun_since_ns != 0 ? member->spun_since_ns : now_ns;
   const bool is_too_long = is_at_it && now_ns - member->spun_since_ns > MOST_SPUN_NS;
   for (uint32_t i = 0; i < cohort->devices; i++) {
     jvgpu_rank_t *rank = &ranks[i];
-    rank->is_open = is_too_long || (is_at_it && rank->flight_ns == 0 && rank->blocked != 0);
+    rank->is_open = is_at_it && lags(rank, most_ns) && (rank->flight_ns == 0 || is_too_long);
     rank->bound_ns = is_too_long ? bound_ns : ONE_LAUNCH_NS;
     rank->least = 1;
     has_any = has_any || rank->is_open;
@@ -258,6 +277,15 @@ static uint64_t until_it_spins(const jvgpu_cohort_t *cohort, const jvgpu_rank_t 
   return soonest_ns;
 }
 
+// With open gates.
+static uint64_t bound_of(const jvgpu_runner_t *runner, jvgpu_member_t *member, uint64_t now_ns)
+{
+  if (is_gang(member) && runner->is_stuck && runner->blocked != 0 && now_ns - runner->served_ns > NOWHERE_NS) {
+    member->free_until_ns = now_ns + FREE_NS;
+  }
+  return now_ns < member->free_until_ns ? FREE_BOUND_NS : runner->bound_ns;
+}
+
 static void tell(jvgpu_cohort_t *cohort, uint32_t index, uint64_t now_ns, uint64_t *due_ns)
 {
   const jvgpu_runner_t *runner = &cohort->runners[index];
@@ -274,10 +302,11 @@ static void tell(jvgpu_cohort_t *cohort, uint32_t index, uint64_t now_ns, uint64
     *due_ns = least(*due_ns, pause_ns);
     return;
   }
+  const uint64_t bound_ns = bound_of(runner, member, now_ns);
   member->spun_since_ns = 0;
   for (uint32_t i = 0; i < cohort->devices; i++) {
     ranks[i].is_open = true;
-    ranks[i].bound_ns = runner->bound_ns;
+    ranks[i].bound_ns = bound_ns;
     ranks[i].least = runner->least;
   }
 }
@@ -294,8 +323,9 @@ uint64_t jvgpu_cohort_look(jvgpu_cohort_t *cohort, uint64_t now_ns)
     sum_up(cohort, i, now_ns);
   }
   uint64_t due_ns = jvgpu_governor_look(&cohort->governor, cohort->runners, cohort->count, now_ns);
-  if (cohort->governor.mixed_total > MOST_MIXED && are_gangs_crossed(cohort)) {
+  if (are_gangs_crossed(cohort)) {
     cohort->governor.mixed_total = MOST_MIXED;
+    cohort->governor.mixed_ns = now_ns;
   }
   cohort->governor.drain_by_ns = least(cohort->governor.drain_by_ns, now_ns + MOST_DRAIN_NS);
   due_ns = least(due_ns, open_more(cohort, now_ns));

@@ -11,7 +11,8 @@
 // Gates that close between two ranks' launches of the same collective leave one of them spinning for the other, which
 // stands: who stands with nothing under way, while the rest of its gang gets nowhere, is let go one launch
 // further until all have drained. What does not help within the drain's bound goes on beside the next window, as
-// natively, and what spins for longer has all its gates opened.
+// natively, and where it spins for longer the ranks that lag have their gates opened. Who gets nowhere with open gates
+// may be waiting for a launch of its own that has no room: it is not held back for some seconds.
 
 #ifndef JVGPU_GANG_H
 #define JVGPU_GANG_H
@@ -52,6 +53,7 @@ typedef struct jvgpu_member_s {
   bool     is_beside;  // works beside the window's holder, on other devices
   bool     stands_back;  // for one that is further behind
   uint64_t spun_since_ns;  // 0 = it does not spin at closed gates
+  uint64_t free_until_ns;  // not held back until then
 } jvgpu_member_t;
 
 typedef struct jvgpu_cohort_s {

@@ -16,6 +16,7 @@ typedef struct gang_model_s {
   uint64_t mask;  // of the devices that it has
   double   launch_ns;
   double   host_ns;
+  uint32_t depth;  // a collective ends only when as many more have been launched behind it
   double   skew_ns;  // who stands looks again after as much, at most: ranks launch apart
   uint64_t launched[GANG_DEVICES];
   double   host_left_ns[GANG_DEVICES];
@@ -60,7 +61,8 @@ static inline void gang_host(gang_scene_t *scene, gang_model_t *gang, const jvgp
 {
   const uint64_t under_way = gang->launched[device] - gang->done;
   const double   under_way_ns = (double)under_way * gang->launch_ns;
-  const bool     has_room = is_free ? under_way < 4 : under_way_ns < (double)rank->bound_ns || under_way < rank->least;
+  const bool     has_room =
+      is_free ? under_way < 4 + gang->depth : under_way_ns < (double)rank->bound_ns || under_way < rank->least;
   gang->host_left_ns[device] -= MODEL_STEP_NS;
   if (gang->host_left_ns[device] > 0) {
     return;
@@ -101,7 +103,8 @@ static inline void gang_progress(gang_scene_t *scene)
     bool          runs = true;
     for (uint32_t d = 0; d < GANG_DEVICES; d++) {
       const bool has_turn = scene->devices[d].owner == i && scene->devices[d].dead_ns <= 0 && gang_has_work(gang, d);
-      runs = runs && (has_turn || !gang_has(gang, d));
+      const bool is_let = gang->launched[d] > gang->done + gang->depth;
+      runs = runs && ((has_turn && is_let) || !gang_has(gang, d));
     }
     gang->progress_ns += runs ? MODEL_STEP_NS : 0;
     if (gang->progress_ns >= gang->launch_ns) {

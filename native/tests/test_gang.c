@@ -156,6 +156,25 @@ static void one_that_gets_nowhere(void)
   CHECK("a gang that waits for a rank that does not come holds nobody up", scene.part[1] > native.part[1] * 0.97);
 }
 
+// What is under way waits for launches that the bound has no room for, as one stream does for another.
+static void one_that_waits_for_its_own_launches(void)
+{
+  gang_scene_t scene = {.count = 0};
+  gang_model_t deep = all_reduce;
+  deep.depth = 20;
+  add(&scene, deep, 500000);
+  add(&scene, all_reduce, 500000);
+  gang_scene_t native = scene;
+  native.is_native = true;
+  run(&native, 8);
+  run(&scene, 8);
+  show("one that needs 20 ms ahead", &native);
+  show("one that needs 20 ms ahead", &scene);
+  CHECK("one that waits for launches beyond its bound gets on, but for a second now and then",
+        scene.part[0] > native.part[0] * 0.6 && scene.longest_stop_ns < 1500000000);
+  CHECK("and holds nobody up", scene.part[1] > native.part[1] * 0.8);
+}
+
 static void one_alone(void)
 {
   gang_scene_t scene = {.count = 0};
@@ -191,6 +210,7 @@ int main(void)
   two_gangs();
   by_weight();
   one_that_gets_nowhere();
+  one_that_waits_for_its_own_launches();
   one_alone();
   RESULT();
 }
