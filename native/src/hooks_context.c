@@ -7,6 +7,7 @@
 #include "charge.h"
 #include "devices.h"
 #include "hooks.h"
+#include "own_limits.h"
 #include "pools.h"
 
 // --- made -------------------------------------------------------------------------------------------------
@@ -41,6 +42,7 @@ static void forget_context(jvgpu_process_t *self, CUcontext ctx)
   if (ctx != NULL) {
     jvgpu_ledger_take_owner(&self->pointers, (uint64_t)(uintptr_t)ctx, &freed);
     jvgpu_charge_give_back(self, &freed);
+    jvgpu_limits_forget(self, ctx);
   }
   jvgpu_pools_look(self);
 }
@@ -192,6 +194,7 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green)
     const uint64_t heir = (uint64_t)(uintptr_t)__atomic_load_n(&self->primary[dev], __ATOMIC_RELAXED);
     jvgpu_ledger_take_unknown(&self->pointers, (uint64_t)(uintptr_t)ctx, heir, is_known, &freed);
     jvgpu_charge_give_back(self, &freed);
+    jvgpu_limits_forget(self, ctx);
     jvgpu_pools_look(self);
   }
   return result;

@@ -8,13 +8,64 @@
 #include "charge.h"
 #include "devices.h"
 #include "hooks.h"
+#include "own_limits.h"
 
-// What each has in a new context is in the context's overhead.
-// source: CUDA C++ Programming Guide 13.0, "Dynamic Global Memory Allocation and Operations" (8 MiB), "Formatted
-// Output" (1 MiB); the stack as cuCtxGetLimit says on an H200.
-#define DEFAULT_HEAP_BYTES UINT64_C(8388608)
-#define DEFAULT_FIFO_BYTES UINT64_C(1048576)
-#define DEFAULT_STACK_BYTES UINT64_C(1024)
+// --- what a context has by itself ----------------------------------------------------------------------------
+//
+// It is in the context's overhead. Drivers and boards differ in it, so it is what the driver says before this process
+// first sets a limit in a context.
+
+// A context is an object of many bytes: no key meets another's, nor a pointer.
+static uint64_t key_of(CUcontext ctx, int limit)
+{
+  return (uint64_t)(uintptr_t)ctx + (uint64_t)limit;
+}
+
+static bool find_own(jvgpu_process_t *self, uint64_t key, uint64_t *value)
+{
+  jvgpu_lock(&self->own_limits_lock);
+  const jvgpu_record_t *found = jvgpu_table_find(&self->own_limits, key);
+  if (found != NULL) {
+    *value = found->bytes;
+  }
+  jvgpu_unlock(&self->own_limits_lock);
+  return found != NULL;
+}
+
+// To be asked before the driver sets the limit. Where it does not say, 0: all is charged.
+// threads: of two that set a limit for the first time, who noted it first has what the context had.
+static uint64_t own_limit(jvgpu_process_t *self, CUcontext ctx, int limit)
+{
+  const uint64_t key = key_of(ctx, limit);
+  size_t         now = 0;
+  uint64_t       own = 0;
+  if (find_own(self, key, &own)) {
+    return own;
+  }
+  if (jvgpu_real.cuCtxGetLimit == NULL || jvgpu_real.cuCtxGetLimit(&now, limit) != CUDA_SUCCESS) {
+    return 0;
+  }
+  const jvgpu_record_t record = {.key = key, .bytes = now};
+  jvgpu_lock(&self->own_limits_lock);
+  if (jvgpu_table_find(&self->own_limits, key) == NULL) {
+    (void)jvgpu_table_put(&self->own_limits, &record);
+  }
+  jvgpu_unlock(&self->own_limits_lock);
+  // Not noted, for want of host memory: all is charged.
+  return find_own(self, key, &own) ? own : 0;
+}
+
+void jvgpu_limits_forget(jvgpu_process_t *self, CUcontext ctx)
+{
+  jvgpu_record_t gone;
+  jvgpu_lock(&self->own_limits_lock);
+  for (int limit = 0; limit <= CU_LIMIT_MALLOC_HEAP_SIZE; limit++) {
+    (void)jvgpu_table_take(&self->own_limits, key_of(ctx, limit), &gone);
+  }
+  jvgpu_unlock(&self->own_limits_lock);
+}
+
+// --- charged ---------------------------------------------------------------------------------------------
 
 // Threads that have a stack at the same time.
 static uint64_t threads_of(CUdevice dev)
@@ -31,24 +82,15 @@ static uint64_t threads_of(CUdevice dev)
   return (uint64_t)multiprocessors * (uint64_t)threads;
 }
 
-static uint64_t beyond(uint64_t value, uint64_t by_itself, uint64_t times)
+// returns: device memory that the limit is worth, beyond what the context has by itself.
+static uint64_t worth(int limit, uint64_t value, uint64_t own, CUdevice dev)
 {
-  uint64_t bytes = 0;
-  if (value <= by_itself) {
+  const uint64_t times = limit == CU_LIMIT_STACK_SIZE ? threads_of(dev) : 1;
+  uint64_t       bytes = 0;
+  if (value <= own) {
     return 0;
   }
-  return __builtin_mul_overflow(value - by_itself, times, &bytes) ? UINT64_MAX : jvgpu_charge_in_blocks(bytes);
-}
-
-// returns: device memory that the limit is worth, beyond what a context has by itself.
-static uint64_t worth(int limit, uint64_t value, CUdevice dev)
-{
-  switch (limit) {
-    case CU_LIMIT_MALLOC_HEAP_SIZE: return beyond(value, DEFAULT_HEAP_BYTES, 1);
-    case CU_LIMIT_PRINTF_FIFO_SIZE: return beyond(value, DEFAULT_FIFO_BYTES, 1);
-    case CU_LIMIT_STACK_SIZE: return beyond(value, DEFAULT_STACK_BYTES, threads_of(dev));
-    default: return 0;
-  }
+  return __builtin_mul_overflow(value - own, times, &bytes) ? UINT64_MAX : jvgpu_charge_in_blocks(bytes);
 }
 
 // What the limit was raised to: the driver rounds. Where it cannot be asked, what was asked for.
@@ -60,9 +102,9 @@ static uint64_t raised_to(int limit, size_t asked)
 
 static CUresult set(jvgpu_process_t *self, CUcontext ctx, CUdevice dev, int limit, size_t value)
 {
-  // A context is an object of many bytes: no key meets another's, nor a pointer.
-  const uint64_t key = (uint64_t)(uintptr_t)ctx + (uint64_t)limit;
-  const uint64_t wanted = worth(limit, value, dev);
+  const uint64_t key = key_of(ctx, limit);
+  const uint64_t own = own_limit(self, ctx, limit);
+  const uint64_t wanted = worth(limit, value, own, dev);
   jvgpu_record_t before = {.bytes = 0};
   const bool     is_raised = jvgpu_ledger_take(&self->pointers, key, &before);
   jvgpu_charge_t charge = {.self = NULL};
@@ -70,7 +112,7 @@ static CUresult set(jvgpu_process_t *self, CUcontext ctx, CUdevice dev, int limi
     charge = jvgpu_charge_begin_on(self, jvgpu_device_of(self, dev), wanted - before.bytes);
   }
   CUresult       result = charge.refused ? CUDA_ERROR_OUT_OF_MEMORY : jvgpu_real.cuCtxSetLimit(limit, value);
-  const uint64_t taken = result == CUDA_SUCCESS ? worth(limit, raised_to(limit, value), dev) : 0;
+  const uint64_t taken = result == CUDA_SUCCESS ? worth(limit, raised_to(limit, value), own, dev) : 0;
   if (taken != 0) {
     const jvgpu_charge_t now = {.self = self,
                                 .slot = __atomic_load_n(&self->slot, __ATOMIC_ACQUIRE),

@@ -99,11 +99,10 @@ CUresult cuMemFree_v2(CUdeviceptr dptr)
     return jvgpu_charge_free_settle(&record, jvgpu_real.cuMemFree_v2(dptr));
   }
   // None of ours, or a pool's.
-  jvgpu_process_t    *self = jvgpu_tenant();
-  const jvgpu_piece_t piece = self == NULL ? (jvgpu_piece_t){.pool = NULL} : jvgpu_pool_piece(self, dptr);
-  const CUresult      result = jvgpu_real.cuMemFree_v2(dptr);
-  if (result == CUDA_SUCCESS && self != NULL) {
-    jvgpu_pool_piece_freed(self, &piece);
+  jvgpu_process_t *self = jvgpu_tenant();
+  const CUresult   result = jvgpu_real.cuMemFree_v2(dptr);
+  if (result == CUDA_SUCCESS && self != NULL && __atomic_load_n(&self->left_pools, __ATOMIC_RELAXED) != 0) {
+    jvgpu_pools_look(self);
   }
   return result;
 }

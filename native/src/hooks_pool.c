@@ -82,12 +82,7 @@ static CUresult free_async(free_async_t real, is_capturing_t is_capturing, CUdev
     return jvgpu_charge_free_settle(&record, real(dptr, stream));
   }
   __atomic_store_n(&self->has_freed, 1, __ATOMIC_RELAXED);
-  const jvgpu_piece_t piece = jvgpu_pool_piece(self, dptr);
-  const CUresult      result = real(dptr, stream);
-  if (result == CUDA_SUCCESS) {
-    jvgpu_pool_piece_freed(self, &piece);
-  }
-  return result;
+  return real(dptr, stream);
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr dptr, CUstream stream)
@@ -131,12 +126,7 @@ CUresult cuMemPoolDestroy(CUmemoryPool pool)
     return JVGPU_NO_SUCH_CU;
   }
   jvgpu_process_t *self = jvgpu_tenant();
-  const uint64_t   in_use = self == NULL || pool == NULL ? 0 : jvgpu_pool_in_use(self, pool);
-  const CUresult   result = jvgpu_real.cuMemPoolDestroy(pool);
-  if (result == CUDA_SUCCESS && self != NULL && pool != NULL) {
-    jvgpu_pool_destroyed(self, pool, in_use);
-  }
-  return result;
+  return self == NULL || pool == NULL ? jvgpu_real.cuMemPoolDestroy(pool) : jvgpu_pool_destroy(self, pool);
 }
 
 CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)

@@ -243,6 +243,8 @@ static void bind_cuda(void *handle)
   ASK(cuStreamIsCapturing);
   ASK(cuStreamIsCapturing_ptsz);
   ASK(cuMemPoolGetAttribute);
+  ASK(cuMemPoolSetAttribute);
+  ASK(cuDeviceSetMemPool);
   ASK(cuArrayGetMemoryRequirements);
   ASK(cuMipmappedArrayGetMemoryRequirements);
   ASK(cuCtxGetApiVersion);
@@ -258,7 +260,6 @@ static void bind_cuda(void *handle)
   ASK(cuGraphNodeGetType);
   ASK(cuStreamGetDevice);
   ASK(cuMemGetAddressRange_v2);
-  ASK(cuPointerGetAttribute);
 #undef ASK
 }
 

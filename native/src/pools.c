@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "pools.h"
 
+#include <sched.h>
 #include <stddef.h>
 
 #include "account.h"
@@ -10,14 +11,9 @@
 #include "real.h"
 
 // source: CUDA Driver API 13.0, CUmemPool_attribute.
+#define ATTRIBUTE_RELEASE_THRESHOLD 4
 #define ATTRIBUTE_RESERVED_CURRENT 5
 #define ATTRIBUTE_USED_CURRENT 7
-
-// source: CUDA Driver API 13.0, CUpointer_attribute.
-#define ATTRIBUTE_POOL_OF_POINTER 17
-
-// Less than this of an orphan is rounding, not memory in use.
-#define SLACK_BYTES (UINT64_C(2) << 20)
 
 // CU_STREAM_LEGACY is 1, CU_STREAM_PER_THREAD 2.
 #define MOST_DEFAULT_STREAM 2u
@@ -28,10 +24,15 @@
 // A pool grows in steps of 32 MiB (measured, H200, driver 580.159.04).
 #define GROWTH_BYTES (UINT64_C(32) << 20)
 
-static bool reserved_bytes(CUmemoryPool pool, uint64_t *bytes)
+static bool bytes_of(CUmemoryPool pool, int attribute, uint64_t *bytes)
 {
   return jvgpu_real.cuMemPoolGetAttribute != NULL &&
-         jvgpu_real.cuMemPoolGetAttribute(pool, ATTRIBUTE_RESERVED_CURRENT, bytes) == CUDA_SUCCESS;
+         jvgpu_real.cuMemPoolGetAttribute(pool, attribute, bytes) == CUDA_SUCCESS;
+}
+
+static bool reserved_bytes(CUmemoryPool pool, uint64_t *bytes)
+{
+  return bytes_of(pool, ATTRIBUTE_RESERVED_CURRENT, bytes);
 }
 
 // Needs no lock: an entry is filled before its pool is named, and a program that uses a pool while it
@@ -59,7 +60,9 @@ static jvgpu_pool_t *find_or_add(jvgpu_process_t *self, CUmemoryPool pool, int d
     if (known != NULL) {
       known->device = (uint32_t)device;
       known->charged_bytes = 0;
-      known->is_orphan = 0;
+      known->is_made = 0;
+      known->is_left = 0;
+      known->is_going = 0;
       // Release: whoever finds the pool finds its device.
       __atomic_store_n(&known->pool, pool, __ATOMIC_RELEASE);
     }
@@ -95,77 +98,122 @@ void jvgpu_pool_created(jvgpu_process_t *self, CUmemoryPool pool, int device)
     return;
   }
   jvgpu_lock(&self->pool_lock);
-  if (known->is_orphan) {
+  if (known->is_left != 0) {
     // The driver gives the handle out again: of the pool that had it nothing is left.
     recharge(self, known, 0);
-    known->is_orphan = 0;
+    known->is_left = 0;
+    self->left_pools--;
   }
   known->device = (uint32_t)device;
+  known->is_made = 1;
   jvgpu_unlock(&self->pool_lock);
 }
 
-// --- pools that are gone -----------------------------------------------------------------------------------
+// --- pools that go ----------------------------------------------------------------------------------------
+//
+// The driver is never asked about a pool that it was told to destroy, nor about memory of one: after such questions a
+// process ended in cuMemPoolDestroy of the next pool (H200, driver 580.159.04). Who asks is counted in `looks`, and who
+// destroys waits for them. A pool of which something is in use when its program destroys it is `left`: the driver is told
+// once nothing of it is in use any more.
 
-uint64_t jvgpu_pool_in_use(jvgpu_process_t *self, CUmemoryPool pool)
+// Stands for the handle of a pool that is being destroyed: no driver gives it out.
+static CUmemoryPool no_handle(const jvgpu_pool_t *known)
 {
-  uint64_t bytes = 0;
-  if (find(self, pool) == NULL || jvgpu_real.cuMemPoolGetAttribute == NULL ||
-      jvgpu_real.cuMemPoolGetAttribute(pool, ATTRIBUTE_USED_CURRENT, &bytes) != CUDA_SUCCESS) {
-    return 0;
-  }
-  return bytes;
+  return (CUmemoryPool)((uintptr_t)known | 1u);
 }
 
-static void forget(jvgpu_process_t *self, jvgpu_pool_t *known)
+// Destroy a pool that nobody asks about. pre: is_going, and looks is 0. returns: the driver's answer.
+static CUresult destroy(jvgpu_process_t *self, jvgpu_pool_t *known)
 {
-  recharge(self, known, 0);
-  known->is_orphan = 0;
-  __atomic_store_n(&known->pool, NULL, __ATOMIC_RELEASE);
-}
-
-void jvgpu_pool_destroyed(jvgpu_process_t *self, CUmemoryPool pool, uint64_t in_use_bytes)
-{
+  CUmemoryPool pool = known->pool;
+  // The driver may give the handle out again before this thread is back.
+  __atomic_store_n(&known->pool, no_handle(known), __ATOMIC_RELEASE);
+  const CUresult result = jvgpu_real.cuMemPoolDestroy(pool);
   jvgpu_lock(&self->pool_lock);
-  jvgpu_pool_t *known = find(self, pool);
-  if (known != NULL && in_use_bytes != 0 && known->charged_bytes != 0) {
-    known->in_use_bytes = in_use_bytes;
-    known->is_orphan = 1;
-    __atomic_store_n(&self->has_orphans, 1, __ATOMIC_RELAXED);
-  } else if (known != NULL) {
-    forget(self, known);
+  if (result == CUDA_SUCCESS) {
+    recharge(self, known, 0);
+    self->left_pools -= known->is_left;
+    known->is_left = 0;
+    __atomic_store_n(&known->pool, NULL, __ATOMIC_RELEASE);
+  } else {
+    known->is_going = 0;
+    __atomic_store_n(&known->pool, pool, __ATOMIC_RELEASE);
   }
   jvgpu_unlock(&self->pool_lock);
+  return result;
 }
 
-jvgpu_piece_t jvgpu_pool_piece(jvgpu_process_t *self, CUdeviceptr dptr)
+// What destroying does at once: no allocation gets memory of the pool any more, and it keeps nothing that is free.
+static void leave(jvgpu_process_t *self, const jvgpu_pool_t *known)
 {
-  jvgpu_piece_t piece = {.pool = NULL};
-  CUdeviceptr   base = 0;
-  size_t        bytes = 0;
-  if (__atomic_load_n(&self->has_orphans, __ATOMIC_RELAXED) == 0 || jvgpu_real.cuPointerGetAttribute == NULL ||
-      jvgpu_real.cuMemGetAddressRange_v2 == NULL ||
-      jvgpu_real.cuPointerGetAttribute(&piece.pool, ATTRIBUTE_POOL_OF_POINTER, dptr) != CUDA_SUCCESS ||
-      jvgpu_real.cuMemGetAddressRange_v2(&base, &bytes, dptr) != CUDA_SUCCESS) {
-    return (jvgpu_piece_t){.pool = NULL};
+  uint64_t keep_bytes = 0;
+  if (jvgpu_real.cuMemPoolSetAttribute != NULL) {
+    (void)jvgpu_real.cuMemPoolSetAttribute(known->pool, ATTRIBUTE_RELEASE_THRESHOLD, &keep_bytes);
   }
-  piece.bytes = bytes;
-  return piece;
-}
-
-void jvgpu_pool_piece_freed(jvgpu_process_t *self, const jvgpu_piece_t *piece)
-{
-  if (piece->pool == NULL) {
-    return;
-  }
-  jvgpu_lock(&self->pool_lock);
-  jvgpu_pool_t *known = find(self, piece->pool);
-  if (known != NULL && known->is_orphan) {
-    known->in_use_bytes -= piece->bytes < known->in_use_bytes ? piece->bytes : known->in_use_bytes;
-    if (known->in_use_bytes < SLACK_BYTES) {
-      forget(self, known);
+  // source: CUDA Driver API 13.0, cuMemPoolDestroy: a device whose current pool goes has its default one again.
+  for (CUdevice dev = 0; jvgpu_real.cuDeviceGetMemPool != NULL && jvgpu_real.cuDeviceGetDefaultMemPool != NULL &&
+                         jvgpu_real.cuDeviceSetMemPool != NULL && dev < (CUdevice)self->ordinals;
+       dev++) {
+    CUmemoryPool current = NULL;
+    CUmemoryPool its_own = NULL;
+    if (jvgpu_real.cuDeviceGetMemPool(&current, dev) == CUDA_SUCCESS && current == known->pool &&
+        jvgpu_real.cuDeviceGetDefaultMemPool(&its_own, dev) == CUDA_SUCCESS) {
+      (void)jvgpu_real.cuDeviceSetMemPool(dev, its_own);
     }
   }
+}
+
+CUresult jvgpu_pool_destroy(jvgpu_process_t *self, CUmemoryPool pool)
+{
+  uint64_t      in_use_bytes = 0;
+  jvgpu_pool_t *known = find(self, pool);
+  bool          is_asked;
+  // A device's own pool is no program's to destroy: the driver says so.
+  if (known == NULL || known->is_made == 0) {
+    return jvgpu_real.cuMemPoolDestroy(pool);
+  }
+  jvgpu_lock(&self->pool_lock);
+  const bool is_first = known->pool == pool && known->is_left == 0 && known->is_going == 0;
+  known->is_going = is_first ? 1 : known->is_going;
   jvgpu_unlock(&self->pool_lock);
+  if (!is_first) {
+    return CUDA_ERROR_INVALID_VALUE;  // destroyed already
+  }
+  do {
+    jvgpu_lock(&self->pool_lock);
+    is_asked = known->looks != 0;
+    jvgpu_unlock(&self->pool_lock);
+    if (is_asked) {
+      sched_yield();
+    }
+  } while (is_asked);
+  if (!bytes_of(pool, ATTRIBUTE_USED_CURRENT, &in_use_bytes) || in_use_bytes == 0) {
+    return destroy(self, known);
+  }
+  leave(self, known);
+  jvgpu_lock(&self->pool_lock);
+  known->is_left = 1;
+  known->is_going = 0;
+  self->left_pools++;
+  jvgpu_unlock(&self->pool_lock);
+  return CUDA_SUCCESS;
+}
+
+// returns: the pool, which stays as long as it is looked at; NULL when there is nothing to look at.
+static CUmemoryPool begin_look(jvgpu_process_t *self, jvgpu_pool_t *each, int device)
+{
+  CUmemoryPool pool = NULL;
+  if (__atomic_load_n(&each->pool, __ATOMIC_RELAXED) == NULL) {
+    return NULL;
+  }
+  jvgpu_lock(&self->pool_lock);
+  if (each->pool != NULL && each->is_going == 0 && (each->charged_bytes != 0 || each->is_left != 0) &&
+      (device == JVGPU_NO_DEVICE || each->device == (uint32_t)device)) {
+    pool = each->pool;
+    each->looks++;
+  }
+  jvgpu_unlock(&self->pool_lock);
+  return pool;
 }
 
 // `device` JVGPU_NO_DEVICE: every device.
@@ -173,24 +221,32 @@ static uint64_t look(jvgpu_process_t *self, int device, bool trim)
 {
   uint64_t given_back = 0;
   for (size_t i = 0; i < JVGPU_MOST_POOLS; i++) {
-    CUmemoryPool pool = self->pools[i].pool;
-    uint64_t     now_bytes;
-    if (pool == NULL || self->pools[i].charged_bytes == 0 || self->pools[i].is_orphan ||
-        (device != JVGPU_NO_DEVICE && self->pools[i].device != (uint32_t)device)) {
+    jvgpu_pool_t *each = &self->pools[i];
+    CUmemoryPool  pool = begin_look(self, each, device);
+    uint64_t      now_bytes = UINT64_MAX;
+    uint64_t      in_use_bytes = UINT64_MAX;
+    if (pool == NULL) {
       continue;
     }
-    // The driver is called without the lock; the pool may be destroyed meanwhile, then it says so.
     if (trim && jvgpu_real.cuMemPoolTrimTo != NULL) {
       (void)jvgpu_real.cuMemPoolTrimTo(pool, 0);
     }
-    if (!reserved_bytes(pool, &now_bytes)) {
-      continue;
-    }
+    const bool is_known = reserved_bytes(pool, &now_bytes);
+    const bool is_unused = each->is_left != 0 && bytes_of(pool, ATTRIBUTE_USED_CURRENT, &in_use_bytes) &&
+                           in_use_bytes == 0 && __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) == 0;
     jvgpu_lock(&self->pool_lock);
-    if (self->pools[i].pool == pool && !self->pools[i].is_orphan && now_bytes < self->pools[i].charged_bytes) {
-      given_back += recharge(self, &self->pools[i], now_bytes);
+    each->looks--;
+    if (is_known && now_bytes < each->charged_bytes) {
+      given_back += recharge(self, each, now_bytes);
     }
+    // The last of several threads that look.
+    const bool     destroys = is_unused && each->looks == 0 && each->is_going == 0;
+    const uint64_t charged_bytes = each->charged_bytes;
+    each->is_going = destroys ? 1 : each->is_going;
     jvgpu_unlock(&self->pool_lock);
+    if (destroys && destroy(self, each) == CUDA_SUCCESS) {
+      given_back += charged_bytes;
+    }
   }
   return given_back;
 }
@@ -203,8 +259,8 @@ void jvgpu_pools_look(jvgpu_process_t *self)
 
 void jvgpu_pools_look_after_free(jvgpu_process_t *self)
 {
-  // What was freed on another stream may come back at a later wait only.
-  if (look(self, JVGPU_NO_DEVICE, false) != 0) {
+  // What was freed on another stream may come back at a later wait only, and a pool that was left goes then.
+  if (look(self, JVGPU_NO_DEVICE, false) != 0 && __atomic_load_n(&self->left_pools, __ATOMIC_RELAXED) == 0) {
     __atomic_store_n(&self->has_freed, 0, __ATOMIC_RELAXED);
   }
 }

@@ -21,22 +21,11 @@ CUresult jvgpu_pool_settle(const jvgpu_charge_t *charge, CUresult result, CUmemo
 
 // Note a pool's device, where the program made the pool: an index in the claim, or JVGPU_POOL_ON_HOST.
 void jvgpu_pool_created(jvgpu_process_t *self, CUmemoryPool pool, int device);
-// returns: bytes of the pool that are in use. To be asked before it is destroyed.
-uint64_t jvgpu_pool_in_use(jvgpu_process_t *self, CUmemoryPool pool);
-// Give back a destroyed pool's charge; what was in use stays charged until it is freed.
+// Destroy a pool for the program. What is in use stays charged until it is freed, and only then the driver is told.
 // source: CUDA Driver API 13.0, cuMemPoolDestroy: outstanding allocations outlive their pool.
-void jvgpu_pool_destroyed(jvgpu_process_t *self, CUmemoryPool pool, uint64_t in_use_bytes);
+CUresult jvgpu_pool_destroy(jvgpu_process_t *self, CUmemoryPool pool);
 
-// A piece of memory that may be an orphaned pool's, before and after it is freed.
-typedef struct jvgpu_piece_s {
-  CUmemoryPool pool;  // NULL = none of an orphan
-  uint64_t     bytes;
-} jvgpu_piece_t;
-
-jvgpu_piece_t jvgpu_pool_piece(jvgpu_process_t *self, CUdeviceptr dptr);
-void jvgpu_pool_piece_freed(jvgpu_process_t *self, const jvgpu_piece_t *piece);
-
-// Look at every charged pool again; what synchronisation let go is given back.
+// Look at every charged pool again; what synchronisation let go is given back, pools that were left are destroyed.
 void jvgpu_pools_look(jvgpu_process_t *self);
 void jvgpu_pools_look_after_free(jvgpu_process_t *self);
 // The same when the host has waited for the device, if something was freed since it last gave anything back.

@@ -31,9 +31,11 @@ enum {
 typedef struct jvgpu_pool_s {
   CUmemoryPool pool;       // NULL = free
   uint32_t     device;     // JVGPU_POOL_ON_HOST: charged to none
-  uint32_t     is_orphan;  // destroyed by the program, but some of its memory is in use still
+  uint32_t     is_made;    // by the program, which may destroy it
+  uint32_t     is_left;    // destroyed by the program; by the driver only when nothing of it is in use any more
+  uint32_t     is_going;   // a thread destroys it: no other may ask the driver about it
+  uint32_t     looks;      // threads that ask the driver about it now
   uint64_t     charged_bytes;
-  uint64_t     in_use_bytes;  // of an orphan
 } jvgpu_pool_t;
 
 #define JVGPU_POOL_ON_HOST 0x7fffffff
@@ -72,6 +74,8 @@ typedef struct jvgpu_process_s {
   uint32_t live_captures;  // streams between begin and end of capture
 
   jvgpu_ledger_t pointers;  // device pointer -> charge
+  jvgpu_lock_t   own_limits_lock;
+  jvgpu_table_t  own_limits;  // context and limit -> what the context had by itself
   jvgpu_vmm_t    vmm;
 
   // By device of the claim; NULL before its first launch, and its first while it is governed.
@@ -79,7 +83,7 @@ typedef struct jvgpu_process_s {
   jvgpu_pacer_t *pacers[JVGPU_MAX_DEVICES];
 
   uint32_t     has_freed;  // memory was given back to a pool, which may let go of it when the host waits
-  uint32_t     has_orphans;  // one of the next is, or was, an orphan
+  uint32_t     left_pools;  // of the next, those that their program left
   jvgpu_lock_t pool_lock;
   jvgpu_pool_t pools[JVGPU_MOST_POOLS];
   CUcontext    primary[JVGPU_MOST_ORDINALS];

@@ -22,6 +22,8 @@ typedef struct jvgpu_real_s {
   CUresult (*cuStreamIsCapturing)(CUstream stream, int *status);
   CUresult (*cuStreamIsCapturing_ptsz)(CUstream stream, int *status);
   CUresult (*cuMemPoolGetAttribute)(CUmemoryPool pool, int attribute, void *value);
+  CUresult (*cuMemPoolSetAttribute)(CUmemoryPool pool, int attribute, void *value);
+  CUresult (*cuDeviceSetMemPool)(CUdevice dev, CUmemoryPool pool);
   CUresult (*cuCtxSetCurrent)(CUcontext ctx);
   CUresult (*cuEventCreate)(CUevent *event, unsigned int flags);
   CUresult (*cuEventRecord)(CUevent event, CUstream stream);
@@ -46,7 +48,6 @@ typedef struct jvgpu_real_s {
   CUresult (*cuGraphMemAllocNodeGetParams)(CUgraphNode node, CUDA_MEM_ALLOC_NODE_PARAMS *params);
   CUresult (*cuGraphNodeGetType)(CUgraphNode node, int *type);
   CUresult (*cuStreamGetDevice)(CUstream stream, CUdevice *dev);
-  CUresult (*cuPointerGetAttribute)(void *value, int attribute, CUdeviceptr dptr);
   CUresult (*cuMemGetAddressRange_v2)(CUdeviceptr *base, size_t *bytes, CUdeviceptr dptr);
   nvmlReturn_t (*nvmlDeviceGetUUID)(nvmlDevice_t device, char *uuid, unsigned int length);
 } jvgpu_real_t;
