@@ -31,7 +31,8 @@ bool sim_capture_is_alive(const sim_capture_t *capture, uint64_t capture_id)
   return false;
 }
 
-CUresult sim_capture_check_unsafe(void)
+// context: whose captures count; NULL: all
+static CUresult check_unsafe(CUcontext context)
 {
   CUresult result = CUDA_SUCCESS;
   if (atomic_load_explicit(&sim_captures, memory_order_relaxed) == 0 ||
@@ -41,10 +42,36 @@ CUresult sim_capture_check_unsafe(void)
   const pid_t self = this_thread();
   pthread_mutex_lock(&sim_lock);
   for (sim_capture_t *each = captures; each != NULL; each = each->next) {
+    if (context != NULL && each->origin->context != context) {
+      continue;
+    }
     const bool is_own = each->thread == self && each->mode != CU_STREAM_CAPTURE_MODE_RELAXED;
     const bool is_global =
         each->mode == CU_STREAM_CAPTURE_MODE_GLOBAL && sim_thread.capture_mode == CU_STREAM_CAPTURE_MODE_GLOBAL;
     if (is_own || is_global) {
+      each->is_spoilt = true;
+      result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    }
+  }
+  pthread_mutex_unlock(&sim_lock);
+  return result;
+}
+
+CUresult sim_capture_check_unsafe(void)
+{
+  return check_unsafe(NULL);
+}
+
+// source: a driver 580.159.04 (benchmarks/results/calls-2026-11-30-nvidia-h200.json): refused in every mode
+CUresult sim_capture_check_context(CUcontext context)
+{
+  CUresult result = CUDA_SUCCESS;
+  if (atomic_load_explicit(&sim_captures, memory_order_relaxed) == 0) {
+    return CUDA_SUCCESS;
+  }
+  pthread_mutex_lock(&sim_lock);
+  for (sim_capture_t *each = captures; each != NULL; each = each->next) {
+    if (each->origin->context == context) {
       each->is_spoilt = true;
       result = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     }
@@ -82,6 +109,16 @@ CUresult sim_capture_check_implicit(CUstream stream)
   }
   pthread_mutex_unlock(&sim_lock);
   return result;
+}
+
+// source: the same driver: refused beside captures that are not relaxed, even on streams that do not block
+CUresult sim_capture_check_legacy_wait(CUstream stream)
+{
+  if (!stream->is_legacy || atomic_load_explicit(&sim_captures, memory_order_relaxed) == 0) {
+    return CUDA_SUCCESS;
+  }
+  const CUresult implicit = sim_capture_check_implicit(stream);
+  return implicit != CUDA_SUCCESS ? implicit : check_unsafe(stream->context);
 }
 
 // pre: sim_lock held
@@ -307,9 +344,10 @@ void sim_capture_abandon(CUstream stream)
   pthread_mutex_unlock(&sim_lock);
 }
 
+// A mode that does not exist is taken, as by the real driver; here it works like the thread-local one.
 SIM_API CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
-  if (mode == NULL || (unsigned int)*mode > CU_STREAM_CAPTURE_MODE_RELAXED) {
+  if (mode == NULL) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   const CUstreamCaptureMode before = sim_thread.capture_mode;

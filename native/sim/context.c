@@ -14,7 +14,7 @@ static struct {
   uint64_t     next_id;
 } contexts;
 
-static const size_t default_limits[SIM_LIMITS] = {1024, 1048576, 8388608, 2, 2048, 64, 0, 0, 0, 0};
+static const size_t default_limits[SIM_LIMITS] = {1024, 8388608, 8388608, 2, 2048, 64, 0, 0, 0, 0};
 
 bool sim_context_is_alive(CUcontext context)
 {
@@ -174,7 +174,7 @@ static CUresult destroy(CUcontext context)
     return ready;
   }
   if (!sim_context_is_alive(context) || context->is_primary) {
-    return CUDA_ERROR_INVALID_CONTEXT;
+    return context == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_CONTEXT;
   }
   if (sim_thread.depth > 0 && sim_thread.stack[sim_thread.depth - 1] == context) {
     sim_thread.depth--;
@@ -335,7 +335,10 @@ SIM_API CUresult cuCtxPushCurrent_v2(CUcontext context)
   if (ready != CUDA_SUCCESS) {
     return ready;
   }
-  return sim_context_is_alive(context) ? push(context) : CUDA_ERROR_INVALID_CONTEXT;
+  if (!sim_context_is_alive(context)) {
+    return context == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_CONTEXT;
+  }
+  return push(context);
 }
 
 SIM_API CUresult cuCtxPushCurrent(CUcontext context)

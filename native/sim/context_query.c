@@ -74,18 +74,31 @@ SIM_API CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version)
   return result == CUDA_SUCCESS && version == NULL ? CUDA_ERROR_INVALID_VALUE : result;
 }
 
+// source: CUDA Driver API 13.0, cuCtxSetLimit: launches from the device wait for each other up to Ampere and Ada only;
+// a limit that does not exist is an invalid value to a driver 580.159.04.
+static CUresult check_limit(CUcontext context, CUlimit limit)
+{
+  enum { SYNC_DEPTH = 3 };
+  if ((unsigned int)limit >= SIM_LIMITS) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const bool is_gone = (int)limit == SYNC_DEPTH && sim_board(context->device)->capability_major >= 9;
+  return is_gone ? CUDA_ERROR_UNSUPPORTED_LIMIT : CUDA_SUCCESS;
+}
+
 SIM_API CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
 {
-  CUcontext      context;
-  const CUresult result = sim_current(&context);
+  CUcontext context;
+  CUresult  result = sim_current(&context);
   if (result != CUDA_SUCCESS) {
     return result;
   }
   if (value == NULL) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if ((unsigned int)limit >= SIM_LIMITS) {
-    return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  result = check_limit(context, limit);
+  if (result != CUDA_SUCCESS) {
+    return result;
   }
   *value = context->limits[limit];
   return CUDA_SUCCESS;
@@ -93,13 +106,14 @@ SIM_API CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
 
 SIM_API CUresult cuCtxSetLimit(CUlimit limit, size_t value)
 {
-  CUcontext      context;
-  const CUresult result = sim_current(&context);
+  CUcontext context;
+  CUresult  result = sim_current(&context);
   if (result != CUDA_SUCCESS) {
     return result;
   }
-  if ((unsigned int)limit >= SIM_LIMITS) {
-    return CUDA_ERROR_UNSUPPORTED_LIMIT;
+  result = check_limit(context, limit);
+  if (result != CUDA_SUCCESS) {
+    return result;
   }
   context->limits[limit] = value;
   return CUDA_SUCCESS;
@@ -168,8 +182,11 @@ SIM_API CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int flags)
   if (flags != 0) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (!sim_context_is_alive(peer) || peer == context) {
+  if (!sim_context_is_alive(peer)) {
     return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  if (peer->device == context->device) {
+    return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;  // no device is its own peer
   }
   // All simulated memory is host memory: peers reach it anyway.
   const unsigned int bit = 1u << peer->device;
@@ -212,9 +229,12 @@ static CUstream busy_stream(CUcontext context)
 
 static CUresult synchronize(CUcontext context)
 {
-  const CUresult unsafe = sim_capture_check_unsafe();
-  if (unsafe != CUDA_SUCCESS) {
-    return unsafe;
+  CUresult result = sim_capture_check_context(context);
+  if (result == CUDA_SUCCESS) {
+    result = sim_capture_check_unsafe();
+  }
+  if (result != CUDA_SUCCESS) {
+    return result;
   }
   for (CUstream busy = busy_stream(context); busy != NULL; busy = busy_stream(context)) {
     sim_stream_wait(busy);

@@ -173,8 +173,11 @@ SIM_API CUresult cuDeviceGetP2PAttribute(int *value, CUdevice_P2PAttribute attri
   if (result != CUDA_SUCCESS) {
     return result;
   }
-  if (value == NULL || source == destination || (int)attribute < PERFORMANCE_RANK || (int)attribute > CUDA_ARRAY) {
+  if (value == NULL || (int)attribute < PERFORMANCE_RANK || (int)attribute > CUDA_ARRAY) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (source == destination) {
+    return CUDA_ERROR_INVALID_DEVICE;
   }
   *value = (int)attribute == ACCESS_SUPPORTED;
   return CUDA_SUCCESS;

@@ -270,10 +270,8 @@ static CUresult elapsed(float *milliseconds, CUevent start, CUevent end)
   if (result != CUDA_SUCCESS) {
     return result;
   }
-  if (milliseconds == NULL) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  if (((start->flags | end->flags) & DISABLE_TIMING) != 0 || !start->is_recorded || !end->is_recorded) {
+  if (milliseconds == NULL || ((start->flags | end->flags) & DISABLE_TIMING) != 0 || !start->is_recorded ||
+      !end->is_recorded) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   if (!is_done(start) || !is_done(end)) {

@@ -33,6 +33,11 @@ CUresult sim_capture_check_unsafe(void);
 CUresult sim_capture_refuse(CUstream stream);
 // returns: CUDA_ERROR_STREAM_CAPTURE_IMPLICIT when work on the legacy stream would wait for a capturing one
 CUresult sim_capture_check_implicit(CUstream stream);
+// A wait for all of a context would wait for what its streams capture.
+// returns: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED when one captures, in whichever mode (and is spoilt by the attempt)
+CUresult sim_capture_check_context(CUcontext context);
+// returns: CUDA_SUCCESS when the host may wait for the stream as far as it is the legacy one
+CUresult sim_capture_check_legacy_wait(CUstream stream);
 CUresult sim_capture_add(CUstream stream, const sim_work_t *work);
 // Adds nodes to what the stream's next node depends on, and the stream to their capture.
 CUresult sim_capture_join(CUstream stream, sim_capture_t *capture, const CUgraphNode *nodes, size_t count);

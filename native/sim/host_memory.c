@@ -15,12 +15,12 @@ static CUresult allocate(uintptr_t *address, size_t bytes, sim_range_kind_t kind
   if (result != CUDA_SUCCESS) {
     return result;
   }
-  if (address == NULL || bytes == 0) {
+  if (address == NULL || (bytes == 0 && kind != SIM_RANGE_HOST)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   result = sim_capture_check_unsafe();
-  if (result != CUDA_SUCCESS) {
-    return result;
+  if (result != CUDA_SUCCESS || bytes == 0) {
+    return result;  // nothing of the host's memory is no error to the real driver: the place gets NULL here
   }
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   if (bytes > SIZE_MAX - page) {

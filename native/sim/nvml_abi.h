@@ -82,6 +82,7 @@ typedef enum nvmlClockId_enum { NVML_CLOCK_ID_COUNT = 4 } nvmlClockId_t;
 typedef enum nvmlTemperatureSensors_enum { NVML_TEMPERATURE_GPU = 0 } nvmlTemperatureSensors_t;
 typedef enum nvmlTemperatureThresholds_enum { NVML_TEMPERATURE_THRESHOLD_COUNT = 9 } nvmlTemperatureThresholds_t;
 typedef enum nvmlComputeMode_enum { NVML_COMPUTEMODE_DEFAULT = 0 } nvmlComputeMode_t;
+typedef enum nvmlGpuVirtualizationMode { NVML_GPU_VIRTUALIZATION_MODE_NONE = 0 } nvmlGpuVirtualizationMode_t;
 typedef enum nvmlPStates_enum { NVML_PSTATE_0 = 0 } nvmlPstates_t;
 typedef enum nvmlBrandType_enum { NVML_BRAND_TESLA = 2, NVML_BRAND_NVIDIA = 14 } nvmlBrandType_t;
 typedef unsigned int nvmlDeviceArchitecture_t;

@@ -125,20 +125,19 @@ static nvmlReturn_t attributes(nvmlDevice_t handle, nvmlDeviceAttributes_t *out)
     return result;
   }
   sim_mig_place_t place;
-  *out = (nvmlDeviceAttributes_t){
-      .multiprocessorCount = board->sm_count, .sharedCopyEngineCount = 3, .memorySizeMB = board->memory_bytes >> 20};
-  if (sim_nvml_mig_place(handle, &place)) {
-    const sim_mig_profile_t *of = &board->mig_profiles[place.part->profile];
-    const uint32_t           slices = place.part->computes[place.compute].slices;
-    *out = (nvmlDeviceAttributes_t){.multiprocessorCount = sim_mig_compute_sms(board, place.part, slices),
-                                    .sharedCopyEngineCount = of->copy_engines,
-                                    .sharedDecoderCount = of->decoders,
-                                    .sharedJpegCount = of->jpegs,
-                                    .sharedOfaCount = of->ofas,
-                                    .gpuInstanceSliceCount = of->compute_slices,
-                                    .computeInstanceSliceCount = slices,
-                                    .memorySizeMB = of->memory_mib};
+  if (!sim_nvml_mig_place(handle, &place)) {
+    return NVML_ERROR_NOT_SUPPORTED;  // source: NVML API Reference, nvmlDeviceGetAttributes_v2: MIG devices only
   }
+  const sim_mig_profile_t *of = &board->mig_profiles[place.part->profile];
+  const uint32_t           slices = place.part->computes[place.compute].slices;
+  *out = (nvmlDeviceAttributes_t){.multiprocessorCount = sim_mig_compute_sms(board, place.part, slices),
+                                  .sharedCopyEngineCount = of->copy_engines,
+                                  .sharedDecoderCount = of->decoders,
+                                  .sharedJpegCount = of->jpegs,
+                                  .sharedOfaCount = of->ofas,
+                                  .gpuInstanceSliceCount = of->compute_slices,
+                                  .computeInstanceSliceCount = slices,
+                                  .memorySizeMB = of->memory_mib};
   return NVML_SUCCESS;
 }
 

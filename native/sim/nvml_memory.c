@@ -42,7 +42,7 @@ SIM_API nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t handle, nvmlMemory_
     return result;
   }
   if (memory->version != MEMORY_V2_VERSION) {
-    return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    return NVML_ERROR_FUNCTION_NOT_FOUND;  // so a driver 580.159.04, where others say that the version does not match
   }
   sim_board_t        seen;
   const sim_board_t *part = sim_nvml_part(handle, board, &seen);
@@ -109,14 +109,17 @@ static nvmlReturn_t running_for(const char *function, nvmlDevice_t handle, unsig
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board_for(function, handle, &board, &number),
-                                             count != NULL && (*count == 0 || infos != NULL));
+  const nvmlReturn_t result = sim_nvml_given(sim_nvml_board_for(function, handle, &board, &number), count != NULL);
   if (result != NVML_SUCCESS) {
     return result;
   }
   const unsigned int room = *count;
-  *count = sim_nvml_list(number, instance_of(handle), infos, room);
-  return *count > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+  const unsigned int found = sim_nvml_list(number, instance_of(handle), infos, infos == NULL ? 0 : room);
+  if (infos == NULL && room > 0 && found > 0) {
+    return NVML_ERROR_INVALID_ARGUMENT;  // only now: a real board that nobody is on does not look at the place
+  }
+  *count = found;
+  return found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }
 
 SIM_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t handle, unsigned int *count,
@@ -135,11 +138,11 @@ SIM_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t handle, u
                                                           nvmlProcessInfo_v1_t *infos)
 {
   nvmlProcessInfo_v2_t full[SIM_MAX_SLOTS];
-  if (count == NULL || (*count > 0 && infos == NULL)) {
+  if (count == NULL) {
     return NVML_ERROR_INVALID_ARGUMENT;
   }
   unsigned int       found = *count < SIM_MAX_SLOTS ? *count : SIM_MAX_SLOTS;
-  const nvmlReturn_t result = running(handle, &found, full);
+  const nvmlReturn_t result = running(handle, &found, infos == NULL ? NULL : full);
   for (unsigned int i = 0; result == NVML_SUCCESS && i < found; i++) {
     infos[i] = (nvmlProcessInfo_v1_t){.pid = full[i].pid, .usedGpuMemory = full[i].usedGpuMemory};
   }

@@ -312,6 +312,7 @@ SIM_API nvmlReturn_t nvmlGpuInstanceDestroy(nvmlGpuInstance_t handle)
   return is_busy ? NVML_ERROR_IN_USE : NVML_SUCCESS;
 }
 
+// Without MIG there are none, which is no error to a driver 580.159.04.
 SIM_API nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t handle, unsigned int id, nvmlGpuInstance_t *instances,
                                                unsigned int *count)
 {
@@ -319,7 +320,7 @@ SIM_API nvmlReturn_t nvmlDeviceGetGpuInstances(nvmlDevice_t handle, unsigned int
   unsigned int       number;
   uint32_t           profile;
   const nvmlReturn_t result =
-      check_profile(__func__, handle, true, id, &board, &number, &profile, count == NULL ? NULL : instances);
+      check_profile(__func__, handle, false, id, &board, &number, &profile, count == NULL ? NULL : instances);
   if (result != NVML_SUCCESS) {
     return result;
   }
@@ -337,7 +338,7 @@ SIM_API nvmlReturn_t nvmlDeviceGetGpuInstanceById(nvmlDevice_t handle, unsigned 
 {
   const sim_board_t *board;
   unsigned int       number;
-  const nvmlReturn_t result = check(__func__, handle, true, &board, &number, instance);
+  const nvmlReturn_t result = check(__func__, handle, false, &board, &number, instance);
   if (result != NVML_SUCCESS) {
     return result;
   }

@@ -44,6 +44,7 @@ SIM_STATE(nvmlDeviceGetTotalEnergyConsumption, unsigned long long,
               1000000000u)
 SIM_STATE(nvmlDeviceGetPcieReplayCounter, unsigned int, 0)
 SIM_STATE(nvmlDeviceGetAccountingBufferSize, unsigned int, 4000)  // as NVML documents it for an off mode, too
+SIM_STATE(nvmlDeviceGetVirtualizationMode, nvmlGpuVirtualizationMode_t, NVML_GPU_VIRTUALIZATION_MODE_NONE)
 SIM_STATE(nvmlDeviceGetIrqNum, unsigned int, 100 + number)
 
 SIM_API nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t handle, nvmlTemperatureSensors_t sensor,
@@ -88,7 +89,7 @@ static nvmlReturn_t clock_mhz(nvmlDevice_t handle, nvmlClockType_t kind, bool is
     return result;
   }
   if ((unsigned int)kind >= NVML_CLOCK_COUNT) {
-    return NVML_ERROR_INVALID_ARGUMENT;
+    return NVML_ERROR_NOT_SUPPORTED;
   }
   *mhz = kind == NVML_CLOCK_MEM ? board->memory_clock_mhz : board->sm_clock_mhz;
   if (is_current && kind != NVML_CLOCK_MEM) {

@@ -147,7 +147,7 @@ static CUresult allocate(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUs
   if (result != CUDA_SUCCESS) {
     return result;
   }
-  if (dptr == NULL || bytes == 0) {
+  if (dptr == NULL || (bytes == 0 && sim_is_capturing(stream))) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (sim_is_capturing(stream)) {
@@ -157,7 +157,13 @@ static CUresult allocate(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUs
   if (pool == NULL && sim_pool_default(stream->context->device) != NULL) {
     pool = sim_pools.current_of[stream->context->device];
   }
-  result = sim_is_pool(pool) && !pool->is_imported ? take(dptr, bytes, pool) : CUDA_ERROR_INVALID_VALUE;
+  if (!sim_is_pool(pool) || pool->is_imported) {
+    result = CUDA_ERROR_INVALID_VALUE;
+  } else if (bytes == 0) {
+    *dptr = 0;  // no error to the real driver, unlike cuMemAlloc of nothing
+  } else {
+    result = take(dptr, bytes, pool);
+  }
   pthread_mutex_unlock(&sim_lock);
   return result;
 }
@@ -177,6 +183,9 @@ static CUresult give(CUdeviceptr dptr, CUstream handle, sim_face_t face)
   if (sim_is_capturing(stream)) {
     const sim_work_t work = {.kind = CU_GRAPH_NODE_TYPE_MEM_FREE, .of.address = dptr};
     return sim_capture_add(stream, &work);
+  }
+  if (dptr == 0) {
+    return CUDA_SUCCESS;  // what an allocation of nothing gave
   }
   pthread_mutex_lock(&sim_lock);
   sim_range_t *range = sim_range_find(dptr);
@@ -224,11 +233,8 @@ SIM_API CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
 // The real driver waits for outstanding allocations; here they stay valid and the pool goes with the last of them.
 SIM_API CUresult cuMemPoolDestroy(CUmemoryPool pool)
 {
-  if (!sim_is_pool(pool)) {
+  if (!sim_is_pool(pool) || pool->is_default) {
     return CUDA_ERROR_INVALID_VALUE;
-  }
-  if (pool->is_default) {
-    return CUDA_ERROR_NOT_PERMITTED;
   }
   pthread_mutex_lock(&sim_lock);
   trim(pool, 0);

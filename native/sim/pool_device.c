@@ -27,6 +27,9 @@ SIM_API CUresult cuMemPoolGetAccess(CUmemAccess_flags *flags, CUmemoryPool pool,
 static CUresult pool_of(CUmemoryPool *pool, CUdevice device, bool current)
 {
   const CUresult result = sim_check_device(device);
+  if (result == CUDA_ERROR_INVALID_DEVICE && current) {
+    return CUDA_ERROR_INVALID_VALUE;  // so a driver 580.159.04, which names the device in the other call only
+  }
   if (result != CUDA_SUCCESS || pool == NULL) {
     return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
   }

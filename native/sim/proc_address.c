@@ -100,7 +100,9 @@ SIM_API CUresult cuGetProcAddress_v2(const char *symbol, void **address, int ver
 
 SIM_API CUresult cuGetProcAddress(const char *symbol, void **address, int version, cuuint64_t flags)
 {
-  return cuGetProcAddress_v2(symbol, address, version, flags, NULL);
+  // Without a place for the status what cannot be found is an error.
+  const CUresult result = cuGetProcAddress_v2(symbol, address, version, flags, NULL);
+  return result == CUDA_SUCCESS && *address == NULL ? CUDA_ERROR_NOT_FOUND : result;
 }
 
 SIM_API CUresult cuGetExportTable(const void **table, const CUuuid *id)

@@ -158,6 +158,9 @@ static CUresult synchronize(CUstream handle, sim_face_t face)
     result = sim_capture_refuse(stream);
   }
   if (result == CUDA_SUCCESS) {
+    result = sim_capture_check_legacy_wait(stream);
+  }
+  if (result == CUDA_SUCCESS) {
     sim_stream_wait(stream);
     sim_pools_trim();
   }

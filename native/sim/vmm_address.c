@@ -59,13 +59,15 @@ SIM_API CUresult cuMemAddressFree(CUdeviceptr start, size_t bytes)
   return result;
 }
 
-static CUresult map(CUdeviceptr address, size_t bytes, sim_physical_t *physical)
+static CUresult map(CUdeviceptr address, size_t bytes, size_t offset, sim_physical_t *physical)
 {
   const sim_range_t *reserved = sim_reserved_find(address);
-  if (physical == NULL || physical->handles == 0 || bytes == 0 || bytes != physical->bytes ||
-      address % SIM_CHUNK_BYTES != 0 || reserved == NULL || address + bytes > reserved->start + reserved->bytes ||
-      mapped_in((uintptr_t)address, bytes) != NULL) {
+  if (physical == NULL || physical->handles == 0 || bytes == 0 || address % SIM_CHUNK_BYTES != 0 || reserved == NULL ||
+      address + bytes > reserved->start + reserved->bytes || mapped_in((uintptr_t)address, bytes) != NULL) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (offset != 0 || bytes != physical->bytes) {
+    return CUDA_ERROR_NOT_SUPPORTED;  // a part of an allocation, or more than it, says a driver 580.159.04
   }
   void        *place = (void *)(uintptr_t)address;
   sim_range_t *range = sim_range_add((uintptr_t)address, bytes, SIM_RANGE_MAPPED, physical->device, NULL);
@@ -86,11 +88,11 @@ SIM_API CUresult cuMemMap(CUdeviceptr address, size_t bytes, size_t offset, CUme
                           unsigned long long flags)
 {
   CUresult result = sim_ready();
-  if (result != CUDA_SUCCESS || offset != 0 || flags != 0) {
+  if (result != CUDA_SUCCESS || flags != 0) {
     return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
   }
   pthread_mutex_lock(&sim_lock);
-  result = map(address, bytes, sim_physical_find(handle));
+  result = map(address, bytes, offset, sim_physical_find(handle));
   pthread_mutex_unlock(&sim_lock);
   return result;
 }
@@ -107,6 +109,14 @@ static bool is_covered(uintptr_t start, size_t bytes)
     at += range->bytes;
   }
   return bytes > 0 && at == start + bytes;
+}
+
+// returns: true when the span lies in a reservation and nothing is mapped there
+static bool is_bare(uintptr_t start, size_t bytes)
+{
+  const sim_range_t *reserved = sim_reserved_find(start);
+  return bytes > 0 && reserved != NULL && bytes <= reserved->start + reserved->bytes - start &&
+         mapped_in(start, bytes) == NULL;
 }
 
 static void unmap(uintptr_t start, size_t bytes)
@@ -132,8 +142,8 @@ SIM_API CUresult cuMemUnmap(CUdeviceptr address, size_t bytes)
   pthread_mutex_lock(&sim_lock);
   if (is_covered((uintptr_t)address, bytes)) {
     unmap((uintptr_t)address, bytes);
-  } else {
-    result = CUDA_ERROR_INVALID_VALUE;
+  } else if (!is_bare((uintptr_t)address, bytes)) {
+    result = CUDA_ERROR_INVALID_VALUE;  // unmapping what is not mapped is no error to a driver 580.159.04
   }
   pthread_mutex_unlock(&sim_lock);
   return result;

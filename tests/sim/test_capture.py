@@ -94,6 +94,33 @@ def test_an_allocation_beside_a_capture(node: Any, mode: str, here: int, elsewhe
     assert told == [here, elsewhere, spoilt[elsewhere], spoilt[here]]
 
 
+@pytest.mark.parametrize(
+    ("mode", "flags", "legacy", "whole"),
+    [
+        pytest.param("GLOBAL", 1, 900, 900, id="global"),
+        pytest.param("LOCAL", 1, 900, 900, id="thread-local"),
+        pytest.param("RELAXED", 1, 0, 900, id="relaxed: only the wait for all is refused"),
+        pytest.param("RELAXED", 0, 906, 900, id="on a stream that the legacy one waits for"),
+    ],
+)
+def test_a_wait_beside_a_capture(node: Any, mode: str, flags: int, legacy: int, whole: int) -> None:
+    """As a driver 580.159.04 answers (benchmarks/results/calls-2026-11-30-nvidia-h200.json); 906 as documented."""
+    told = node.run(
+        SETUP
+        + f"""
+    stream = ok(*cuda.cuStreamCreate({flags}))
+    told = []
+    for wait in (lambda: cuda.cuStreamSynchronize(0), cuda.cuCtxSynchronize, lambda: cuda.cuStreamSynchronize(other)):
+        begin({mode})
+        told += [code(*wait()), code(*cuda.cuStreamEndCapture(stream))]
+    say([*told, code(*cuda.cuCtxSynchronize()), code(*cuda.cuStreamSynchronize(0))])
+    """
+    )
+
+    spoilt = {True: 901, False: 0}
+    assert told == [legacy, spoilt[legacy != 0], whole, spoilt[whole != 0], 0, 0, 0, 0]
+
+
 def test_a_thread_may_relax_its_own_mode(node: Any) -> None:
     assert node.run(
         SETUP

@@ -209,6 +209,17 @@ def test_what_a_pool_keeps_unused_makes_way_for_others(node: Any) -> None:
     assert result == 0
 
 
+def test_an_allocation_of_nothing_in_the_order_of_streams_is_none(node: Any) -> None:
+    """As a driver 580.159.04 answers (benchmarks/results/calls-2026-11-30-nvidia-h200.json)."""
+    assert node.run("""
+        start()
+        before = free_bytes()
+        place, host = ok(*cuda.cuMemAllocAsync(0, 0)), ok(*cuda.cuMemAllocHost(0))
+        results = [code(*cuda.cuMemFreeAsync(place, 0)), code(*cuda.cuMemFreeHost(host))]
+        say([int(place), results, before - free_bytes(), code(*cuda.cuMemAlloc(0))])
+    """) == [0, [0, 0], 0, 1]
+
+
 def test_a_destroyed_context_takes_its_memory_with_it(node: Any) -> None:
     before, after = node.run("""
         start()

@@ -113,7 +113,8 @@ def test_wrong_use_is_refused(node: Any) -> None:
         "not reserved": code(*cuda.cuMemMap(address + 4 * MIB, 2 * MIB, 0, handle, 0)),
         "no such handle": code(*cuda.cuMemRelease(cuda.CUmemGenericAllocationHandle(5))),
         "still mapped": code(*cuda.cuMemAddressFree(address, 4 * MIB)),
-        "nothing mapped": code(*cuda.cuMemUnmap(address + 2 * MIB, 2 * MIB)),
+        "half of it mapped": code(*cuda.cuMemUnmap(address, 4 * MIB)),
+        "not reserved, to unmap": code(*cuda.cuMemUnmap(address + 2 * MIB, 4 * MIB)),
         "more than the board": code(*cuda.cuMemCreate(200 * GIB, properties(), 0)),
     })
     """
@@ -121,6 +122,28 @@ def test_wrong_use_is_refused(node: Any) -> None:
 
     assert answers.pop("more than the board") == 2
     assert set(answers.values()) == {1}, answers
+
+
+def test_a_part_of_an_allocation_cannot_be_mapped_and_what_is_not_mapped_can_be_unmapped(node: Any) -> None:
+    """As a driver 580.159.04 answers (benchmarks/results/calls-2026-11-30-nvidia-h200.json)."""
+    assert node.run(
+        SETUP
+        + """
+    address = int(ok(*cuda.cuMemAddressReserve(4 * MIB, 0, 0, 0)))
+    handle = ok(*cuda.cuMemCreate(4 * MIB, properties(), 0))
+    say([
+        code(*cuda.cuMemMap(address, 2 * MIB, 2 * MIB, handle, 0)),
+        code(*cuda.cuMemMap(address, 2 * MIB, 0, handle, 0)),
+        code(*cuda.cuMemUnmap(address, 4 * MIB)),
+        code(*cuda.cuMemMap(address, 4 * MIB, 0, handle, 0)),
+        code(*cuda.cuMemUnmap(address, 4 * MIB)),
+        code(*cuda.cuMemUnmap(address, 4 * MIB)),
+        code(*cuda.cuMemRelease(handle)),
+        code(*cuda.cuMemAddressFree(address, 4 * MIB)),
+        code(*cuda.cuMemUnmap(address, 4 * MIB)),
+    ])
+    """
+    ) == [801, 801, 0, 0, 0, 0, 0, 0, 1]
 
 
 def test_memory_handed_over_by_descriptor_is_shared_and_charged_once(node: Any) -> None:

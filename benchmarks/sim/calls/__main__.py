@@ -1,4 +1,4 @@
-"""Ask a driver some four hundred calls, valid and invalid, and compare what two drivers answer.
+"""Ask a driver some seven hundred calls, valid and invalid, and compare what two drivers answer.
 
     python benchmarks/sim/calls run OUT.json                  # on a machine with a GPU
     python benchmarks/sim/calls run OUT.json --simulate h200  # on a simulated board
