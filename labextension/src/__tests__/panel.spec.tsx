@@ -1,14 +1,10 @@
 import { nullTranslator } from '@jupyterlab/translation';
-import { MessageLoop } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
-import { IListener, openStream } from '../api';
-import { SliceModel } from '../model';
-import { SlicePanel } from '../panel';
-import { SliceStatus } from '../status';
 import { IActions } from '../actions';
-import { PanelOptions } from '../options';
+import { SlicePanel } from '../panel';
 import { emptyReading, notebook, okReading } from './readings';
+import { Stage, choose, drawn, listener } from './stage';
 
 jest.mock('../api');
 // Draws on a canvas, which jsdom does not have; the browser tests see it.
@@ -21,52 +17,7 @@ jest.mock('../plot', () => ({
 
 const GIB = 2 ** 30;
 const trans = nullTranslator.load('jupyter_vgpu');
-const open = jest.mocked(openStream);
-
-let model: SliceModel;
-let options: PanelOptions;
-let isStreaming = false;
-
-function listener(): IListener {
-  return open.mock.calls[open.mock.calls.length - 1][0];
-}
-
-/** Choose an option as a person does: React hears of it by the event. */
-function choose(select: HTMLSelectElement, value: string): void {
-  select.value = value;
-  select.dispatchEvent(new Event('change', { bubbles: true }));
-}
-
-/** Let Lumino and React draw. */
-async function drawn(widget: Widget): Promise<void> {
-  MessageLoop.flush();
-  await (widget as SlicePanel).renderPromise;
-  await new Promise(resolve => setTimeout(resolve, 20));
-  // React draws a few milliseconds at a time and lets others have their turn:
-  // more turns where the machine is slow, however long each takes.
-  for (let turn = 0; turn < 20; turn++) {
-    await new Promise(resolve => setTimeout(resolve, 0));
-  }
-}
-
-beforeEach(() => {
-  isStreaming = false;
-  open.mockReset().mockImplementation(() => {
-    isStreaming = true;
-    return {
-      isDisposed: false,
-      dispose: () => {
-        isStreaming = false;
-      }
-    };
-  });
-  model = new SliceModel();
-  options = new PanelOptions();
-});
-
-afterEach(() => {
-  model.dispose();
-});
+const stage = new Stage();
 
 describe('SlicePanel', () => {
   let panel: SlicePanel;
@@ -79,7 +30,7 @@ describe('SlicePanel', () => {
       choosePart: jest.fn(),
       keep: jest.fn()
     };
-    panel = new SlicePanel(model, options, actions, trans);
+    panel = new SlicePanel(stage.model, stage.options, actions, trans);
     Widget.attach(panel, document.body);
     await drawn(panel);
   });
@@ -256,7 +207,7 @@ describe('SlicePanel', () => {
   it('reaches back as far as is chosen', async () => {
     listener().onReading(okReading());
     await drawn(panel);
-    options.set({ historyMinutes: 60 });
+    stage.options.set({ historyMinutes: 60 });
     await drawn(panel);
 
     expect(panel.node.querySelector('select')?.value).toBe('60');
@@ -352,57 +303,12 @@ describe('SlicePanel', () => {
   });
 
   it('has a stream only while it is shown', async () => {
-    expect(isStreaming).toBe(true);
+    expect(stage.isStreaming).toBe(true);
     panel.hide();
-    expect(isStreaming).toBe(false);
+    expect(stage.isStreaming).toBe(false);
     panel.show();
-    expect(isStreaming).toBe(true);
+    expect(stage.isStreaming).toBe(true);
     panel.dispose();
-    expect(isStreaming).toBe(false);
-  });
-});
-
-describe('SliceStatus', () => {
-  const opened = jest.fn();
-  let status: SliceStatus;
-
-  beforeEach(async () => {
-    opened.mockReset();
-    status = new SliceStatus(model, options, opened, trans);
-    Widget.attach(status, document.body);
-    await drawn(status);
-  });
-
-  afterEach(() => {
-    status.dispose();
-  });
-
-  it('shows memory against its limit', async () => {
-    listener().onReading(okReading());
-    await drawn(status);
-
-    expect(status.node.textContent).toBe('GPU: 5.0/20.0 GiB');
-  });
-
-  it('shows GPU time where it is measured', async () => {
-    listener().onReading(okReading({ gpu_time_fraction: 0.43 }));
-    await drawn(status);
-
-    expect(status.node.textContent).toBe('GPU: 5.0/20.0 GiB 43 %');
-  });
-
-  it('is not there without a slice', async () => {
-    listener().onReading(emptyReading('no-slice'));
-    await drawn(status);
-
-    expect(status.node.textContent).toBe('');
-  });
-
-  it('opens the panel', async () => {
-    listener().onReading(okReading());
-    await drawn(status);
-    status.node.querySelector('button')?.click();
-
-    expect(opened).toHaveBeenCalledTimes(1);
+    expect(stage.isStreaming).toBe(false);
   });
 });

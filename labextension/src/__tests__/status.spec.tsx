@@ -1,0 +1,63 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { Widget } from '@lumino/widgets';
+
+import { SliceStatus } from '../status';
+import { emptyReading, okReading } from './readings';
+import { Stage, drawn, listener } from './stage';
+
+jest.mock('../api');
+// Draws on a canvas, which jsdom does not have; the browser tests see it.
+jest.mock('../plot', () => ({
+  Plot: class {
+    update = jest.fn();
+    dispose = jest.fn();
+  }
+}));
+
+const trans = nullTranslator.load('jupyter_vgpu');
+const stage = new Stage();
+
+describe('SliceStatus', () => {
+  const opened = jest.fn();
+  let status: SliceStatus;
+
+  beforeEach(async () => {
+    opened.mockReset();
+    status = new SliceStatus(stage.model, stage.options, opened, trans);
+    Widget.attach(status, document.body);
+    await drawn(status);
+  });
+
+  afterEach(() => {
+    status.dispose();
+  });
+
+  it('shows memory against its limit', async () => {
+    listener().onReading(okReading());
+    await drawn(status);
+
+    expect(status.node.textContent).toBe('GPU: 5.0/20.0 GiB');
+  });
+
+  it('shows GPU time where it is measured', async () => {
+    listener().onReading(okReading({ gpu_time_fraction: 0.43 }));
+    await drawn(status);
+
+    expect(status.node.textContent).toBe('GPU: 5.0/20.0 GiB 43 %');
+  });
+
+  it('is not there without a slice', async () => {
+    listener().onReading(emptyReading('no-slice'));
+    await drawn(status);
+
+    expect(status.node.textContent).toBe('');
+  });
+
+  it('opens the panel', async () => {
+    listener().onReading(okReading());
+    await drawn(status);
+    status.node.querySelector('button')?.click();
+
+    expect(opened).toHaveBeenCalledTimes(1);
+  });
+});
