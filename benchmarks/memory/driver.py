@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 MIB = 1 << 20
+INVALID_VALUE = 1
 OUT_OF_MEMORY = 2
 NOT_FOUND = 500
 NOT_SUPPORTED = 801
@@ -123,6 +124,12 @@ def tile(resource: int, is_mipmap: bool, rows: int, handle: int) -> bytes:
     operation = 1 if handle else 2
     level = struct.pack("=8I", 0, 0, 0, 0, 0, 4096, rows, 1)
     return struct.pack("=i4xQi4x32siiQQII8x", int(is_mipmap), resource, 0, level, operation, 0, handle, 0, 1, 0)
+
+
+def whole(resource: int, is_mipmap: bool, size: int, handle: int) -> bytes:
+    """Return a CUarrayMapInfo: the `size` bytes of an array that has no tiles to the memory of `handle`."""
+    tail = struct.pack("=I4xQQ8x", 0, 0, size)
+    return struct.pack("=i4xQi4x32siiQQII8x", int(is_mipmap), resource, 1, tail, 1, 0, handle, 0, 1, 0)
 
 
 def allocation_node(size_bytes: int) -> bytes:

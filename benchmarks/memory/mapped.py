@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from collections.abc import Callable
 from typing import Any
 
 from driver import (
+    INVALID_VALUE,
     MIB,
     Driver,
+    DriverError,
     allocation_properties,
     array_shape,
     array_shape_3d,
     array_shape_3d_v1,
     array_shape_v1,
     tile,
+    whole,
 )
 from ways import Give, Take, Ways
 
@@ -129,9 +133,37 @@ def _mapped_into(driver: Driver, array: int, is_mipmap: bool, size: int, symbol:
         requirements = ctypes.create_string_buffer(32)
         driver.call("cuArrayGetMemoryRequirements", requirements, ctypes.c_void_p(array), 0)
         needs = struct.unpack_from("=Q", requirements)[0]
-    handle = create(driver, (needs + 2 * MIB - 1) // (2 * MIB) * 2 * MIB, for_tiles=flags == SPARSE)
+    blocks = (needs + 2 * MIB - 1) // (2 * MIB) * 2 * MIB
+    if flags == SPARSE:
+        _map_once(driver, symbol, blocks, True, lambda handle: tile(array, is_mipmap, size >> 16, handle))
+        return
+    # How such an array is to be mapped whole, and by which memory, the manual does not say: the first that is taken.
+    forms: list[tuple[bool, Form]] = [
+        (for_tiles, form)
+        for for_tiles in (False, True)
+        for form in (
+            lambda handle: tile(array, is_mipmap, size >> 16, handle),
+            lambda handle: whole(array, is_mipmap, needs, handle),
+        )
+    ]
+    for for_tiles, form in forms[:-1]:
+        try:
+            _map_once(driver, symbol, blocks, for_tiles, form)
+        except DriverError as error:
+            if error.code != INVALID_VALUE:
+                raise
+        else:
+            return
+    _map_once(driver, symbol, blocks, *forms[-1])
+
+
+Form = Callable[[int], bytes]
+
+
+def _map_once(driver: Driver, symbol: str, size: int, for_tiles: bool, form: Form) -> None:
+    handle = create(driver, size, for_tiles=for_tiles)
     try:
-        driver.call(symbol, tile(array, is_mipmap, size >> 16, handle), 1, 0)
+        driver.call(symbol, form(handle), 1, 0)
         driver.wait()
     finally:
         release(driver, handle)

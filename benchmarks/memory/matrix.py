@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -25,25 +26,47 @@ BOARD = "h200"
 GROUPS = ("plain", "mapped", "graphs", "contexts", "shared")
 
 
-def walk(group: str, memory: str, board: str | None) -> list[dict[str, Any]]:
+def ways(group: str) -> list[dict[str, Any]]:
+    """Return the rows of one group of ways, none gone yet."""
+    listing = [sys.executable, str(HERE / "walk.py"), "--list", group]
+    done = subprocess.run(listing, stdout=subprocess.PIPE, text=True, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def ended(code: int) -> str:
+    """Return how a walk ended that `jupyter vgpu run` says ended with `code`, 128 + n for signal n."""
+    number = code - 128
+    if number == signal.SIGALRM:
+        return "took too long"
+    if number in {each.value for each in signal.Signals}:
+        return f"ended the process ({signal.Signals(number).name})"
+    return f"ended the process (exit code {code})"
+
+
+def walk(group: str, run: list[str]) -> list[dict[str, Any]]:
     """Return the outcomes of one group of ways, gone in a slice of their own.
 
-    Raises:
-        RuntimeError: The walk ended before its last way.
+    The way in which a walk ends, by a signal or otherwise, has failed; those after it are gone in a new slice.
+
+    Args:
+        group: The group.
+        run: The command that runs another in a new slice.
     """
-    run = [sys.executable, "-m", "jupyter_vgpu.cli", "run", "--memory", memory]
-    run += ["--simulate", board] if board else []
+    rows = ways(group)
+    outcomes: list[dict[str, Any]] = []
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
-    done = subprocess.run(
-        [*run, "--", sys.executable, str(HERE / "walk.py"), group],
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"the walk of {group} ended with {done.returncode}")
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    while len(outcomes) < len(rows):
+        done = subprocess.run(
+            [*run, "--", sys.executable, str(HERE / "walk.py"), group, str(len(outcomes))],
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        outcomes += [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        if len(outcomes) < len(rows):
+            outcomes.append({**rows[len(outcomes)], "note": ended(done.returncode)})
+    return outcomes
 
 
 def device_name(board: str | None) -> str:
@@ -79,7 +102,9 @@ def main() -> int:
     options = parser.parse_args()
     board = options.simulate or (None if Path("/dev/nvidiactl").exists() else BOARD)
 
-    outcomes = [outcome for group in GROUPS for outcome in walk(group, options.memory, board)]
+    run = [sys.executable, "-m", "jupyter_vgpu.cli", "run", "--memory", options.memory]
+    run += ["--simulate", board] if board else []
+    outcomes = [outcome for group in GROUPS for outcome in walk(group, run)]
 
     device = device_name(board)
     print_table(outcomes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from driver import DEVICE, MIB, OUT_OF_MEMORY, Driver, pool_properties
+from driver import DEVICE, MIB, Driver, pool_properties
 from ways import Give, Take, Ways
 
 PLAIN = Ways()
@@ -26,7 +26,7 @@ def _free_v1(driver: Driver, taken: int) -> None:
     driver.call("cuMemFree", taken)
 
 
-@PLAIN.add(FAMILY, "cuMemAlloc of CUDA 2", "cuMemAlloc cuMemFree", _free_v1, declines=(OUT_OF_MEMORY,))
+@PLAIN.add(FAMILY, "cuMemAlloc of CUDA 2", "cuMemAlloc cuMemFree", _free_v1)
 def _plain_v1(driver: Driver, size: int) -> int:
     return driver.out("cuMemAlloc", size)
 
@@ -37,7 +37,7 @@ def _pitched(driver: Driver, size: int) -> int:
     return driver.out("cuMemAllocPitch_v2", ctypes.byref(pitch), 1 << 20, size >> 20, 16)
 
 
-@PLAIN.add(FAMILY, "cuMemAllocPitch of CUDA 2", "cuMemAllocPitch cuMemFree", _free_v1, declines=(OUT_OF_MEMORY,))
+@PLAIN.add(FAMILY, "cuMemAllocPitch of CUDA 2", "cuMemAllocPitch cuMemFree", _free_v1)
 def _pitched_v1(driver: Driver, size: int) -> int:
     pitch = ctypes.c_uint64()
     return driver.out("cuMemAllocPitch", ctypes.byref(pitch), 1 << 20, size >> 20, 16)

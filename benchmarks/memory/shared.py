@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from driver import POSIX_FD, Driver, NotInDriverError, pool_properties
+from driver import POSIX_FD, Driver, NotInDriverError, access_to, pool_properties
 from mapped import create, map_in, release
 from plain import free
 from ways import Take, Ways
@@ -138,21 +138,28 @@ SHARED.add(
 )
 def _pool(driver: Driver, size: int) -> Both:
     pool = driver.out("cuMemPoolCreate", pool_properties(shareable=True))
+    # Before its pointers: a driver may export pointers only of pools that were exported.
+    descriptor = _export("cuMemPoolExportToShareableHandle", driver, pool)
     try:
         address = driver.out("cuMemAllocFromPoolAsync", size, pool, 0)
     except Exception:
+        os.close(descriptor)
         driver.call("cuMemPoolDestroy", pool)
         raise
-    driver.wait()
-    data = ctypes.create_string_buffer(64)
-    driver.call("cuMemPoolExportPointer", data, address)
-    descriptor = _export("cuMemPoolExportToShareableHandle", driver, pool)
 
     def undo() -> None:
         driver.call("cuMemFreeAsync", address, 0)
         driver.wait()
         driver.call("cuMemPoolDestroy", pool)
 
+    data = ctypes.create_string_buffer(64)
+    driver.wait()
+    try:
+        driver.call("cuMemPoolExportPointer", data, address)
+    except Exception:
+        os.close(descriptor)
+        undo()
+        raise
     return _both(undo, "pool", data.raw, (descriptor,))
 
 
@@ -190,6 +197,7 @@ def _open_external(driver: Driver, words: bytes, descriptor: int) -> Callable[[]
 
 def _open_pool(driver: Driver, words: bytes, descriptor: int) -> Callable[[], None]:
     pool = driver.out("cuMemPoolImportFromShareableHandle", ctypes.c_void_p(descriptor), POSIX_FD, 0)
+    driver.call("cuMemPoolSetAccess", pool, access_to(), 1)
     data = ctypes.create_string_buffer(words, 64)
     address = driver.out("cuMemPoolImportPointer", pool, data)
     return lambda: free(driver, address)

@@ -33,8 +33,6 @@ class Way:
             `another's`: the memory is its exporter's, a process of the same slice. `none`: takes no device memory.
         size_bytes: How much is taken; `None` = the way has a size of its own (a context).
         simulated_only: Not gone on a real GPU.
-        declines: Answers by which a driver that has the function says that it does not do this: of 32-bit addresses,
-            whatever there is (2), of an image in this form (200).
     """
 
     family: str
@@ -45,7 +43,6 @@ class Way:
     kind: Kind = "charged"
     size_bytes: int | None = 64 << 20
     simulated_only: bool = False
-    declines: tuple[int, ...] = ()
 
 
 @dataclass
@@ -66,13 +63,12 @@ class Ways:
         kind: Kind = "charged",
         size_bytes: int | None = 64 << 20,
         simulated_only: bool = False,
-        declines: tuple[int, ...] = (),
     ) -> Callable[[Take], Take]:
         """Return a decorator that adds a way; `functions` are separated by spaces."""
 
         def with_take(take: Take) -> Take:
             names = tuple(functions.split())
-            self.all.append(Way(family, name, names, take, give, kind, size_bytes, simulated_only, declines))
+            self.all.append(Way(family, name, names, take, give, kind, size_bytes, simulated_only))
             return take
 
         return with_take
