@@ -4,7 +4,9 @@
 
 On a simulated board. *Idle* tenants have a context and launch nothing; *busy* ones launch 20 µs kernels back to back.
 What is printed is the agent's, in hundredths of one core; tenants are not part of it. A machine that is busy with
-something else makes each second of work longer (caches, shared cores), so the load beside is printed as well.
+something else makes each second of work longer (caches, shared cores) and each waking shorter (no core sleeps), so the
+load beside is printed as well, and how often each thread was woken, which depends on neither. The simulated NVML is
+part of the agent: it reads a file of /proc for each process it lists.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -33,7 +36,9 @@ from governor.work import BURN, IDLE, equal  # noqa: E402
 from jupyter_vgpu.sim import create_boards  # noqa: E402
 
 BOARD = "h200"
-SETTLE_SECONDS = 3.0  # after the last process has attached: what it costs to come is not what it costs to be there
+# After the last process has attached: what it costs to come is not what it costs to be there, and an agent is at rest
+# once nothing has happened for four seconds.
+SETTLE_SECONDS = 8.0
 # Issue 6: with eight busy tenants, and with fifty idle ones.
 TARGETS = {"8 busy": 3.0, "50 idle": 0.5}
 
@@ -76,21 +81,54 @@ class WatchedAgent(NodeAgent):
             seconds[int(thread.name)] = int((thread / "schedstat").read_text().split()[0]) / 1e9
         return seconds
 
+    def thread_wakings(self) -> dict[int, int]:
+        """Return how often each of its threads has gone to sleep so far, and so was woken.
 
-def measured(agent: WatchedAgent, seconds: float) -> dict[str, float]:
-    """Return what each of the agent's threads takes of a core, in hundredths, over so many seconds."""
-    names = agent.names()
-    before, begun = agent.thread_seconds(), time.monotonic()
-    time.sleep(seconds)
-    after, took = agent.thread_seconds(), time.monotonic() - begun
-    percents: dict[str, float] = {}
+        Source: proc_pid_status(5), voluntary_ctxt_switches.
+        """
+        assert self.process is not None
+        wakings = {}
+        for thread in Path(f"/proc/{self.process.pid}/task").iterdir():
+            status = (thread / "status").read_text()
+            wakings[int(thread.name)] = int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0])
+        return wakings
+
+
+@dataclass(frozen=True)
+class Load:
+    """What each of an agent's threads takes, by name.
+
+    Attributes:
+        percents: Of a core, in hundredths.
+        wakings: Each second.
+    """
+
+    percents: Mapping[str, float]
+    wakings: Mapping[str, float]
+
+
+def rates(
+    names: Mapping[int, str], before: Mapping[int, float], after: Mapping[int, float], took: float
+) -> dict[str, float]:
+    """Return how much a figure of each thread grew in a second, by the threads' names."""
+    grown: dict[str, float] = {}
     for thread, total in after.items():
         name = names.get(thread, "others")
-        percents[name] = percents.get(name, 0.0) + 100 * (total - before.get(thread, 0.0)) / took
-    return percents
+        grown[name] = grown.get(name, 0.0) + (total - before.get(thread, 0)) / took
+    return grown
 
 
-def row(stage: Stage, agent: WatchedAgent, count: int, is_busy: bool, seconds: float) -> dict[str, float]:
+def measured(agent: WatchedAgent, seconds: float) -> Load:
+    """Return what the agent takes, over so many seconds."""
+    names = agent.names()
+    before, woken_before, begun = agent.thread_seconds(), agent.thread_wakings(), time.monotonic()
+    time.sleep(seconds)
+    after, woken_after, took = agent.thread_seconds(), agent.thread_wakings(), time.monotonic() - begun
+    shares = rates(names, before, after, took)
+    return Load({name: 100 * share for name, share in shares.items()}, rates(names, woken_before, woken_after, took))
+
+
+def row(stage: Stage, agent: WatchedAgent, count: int, is_busy: bool, seconds: float) -> Load:
     """Return the same with so many tenants there."""
     tenants = equal(BURN if is_busy else IDLE, count) if count else ()
     with stage.crew(OURS, tenants) as crew:
@@ -99,17 +137,22 @@ def row(stage: Stage, agent: WatchedAgent, count: int, is_busy: bool, seconds: f
         if is_busy:
             crew.begin(told_seconds)
         time.sleep(SETTLE_SECONDS)
-        percents = measured(agent, seconds)
+        load = measured(agent, seconds)
         if is_busy:
             crew.end_run(told_seconds)
-    return percents
+    return load
 
 
-def line(name: str, percents: Mapping[str, float]) -> str:
+def line(name: str, load: Load) -> str:
     """Return one row of the table."""
     target = f"(at most {TARGETS[name]:g})" if name in TARGETS else ""
-    threads = ", ".join(f"{thread} {part:.2f}" for thread, part in sorted(percents.items(), key=lambda each: -each[1]))
-    return f"{name:8} {sum(percents.values()):6.2f} % of a core {target:14} {threads}"
+    threads = ", ".join(
+        f"{thread} {part:.2f} in {load.wakings[thread]:.0f}"
+        for thread, part in sorted(load.percents.items(), key=lambda each: -each[1])
+        if load.wakings[thread] >= 0.5
+    )
+    total, wakings = sum(load.percents.values()), sum(load.wakings.values())
+    return f"{name:8} {total:6.2f} % of a core {target:14} {wakings:5.0f} wakings a second: {threads}"
 
 
 def main(arguments: list[str]) -> int:
@@ -138,7 +181,10 @@ def main(arguments: list[str]) -> int:
         "load": os.getloadavg()[0],
         "unit": "% of a core",
         "targets": TARGETS,
-        "rows": {name: {"total": sum(percents.values()), "threads": percents} for name, percents in rows.items()},
+        "rows": {
+            name: {"total": sum(load.percents.values()), "threads": load.percents, "wakings_per_second": load.wakings}
+            for name, load in rows.items()
+        },
     }
     print(f"load of the machine: {told['load']:.1f} on {os.cpu_count()} cores")
     if options.out is not None:
