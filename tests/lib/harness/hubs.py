@@ -23,7 +23,7 @@ from harness.ports import free_ports
 from harness.waiting import wait_until
 from jupyter_vgpu.client import ClaimInfo
 from jupyter_vgpu.config import parse_profiles
-from jupyter_vgpu.ledger import Ledger
+from jupyter_vgpu.ledger import Entry, Ledger
 from jupyter_vgpu.model import ClaimRequest
 
 BIN = Path(sys.executable).parent
@@ -206,6 +206,16 @@ class Hub:
         if self._ledger is None:
             self._ledger = Ledger(f"sqlite:///{self.folder / 'jupyter_vgpu.sqlite'}")
         return self._ledger
+
+    def ended_claim(self, user: str) -> Entry:
+        """Return a user's last claim once the ledger says how it ended: a moment after the agent has none of it."""
+
+        def ended() -> Entry | None:
+            entries = self.ledger().history(user)
+            return entries[-1] if entries and entries[-1].state == "released" else None
+
+        entry: Entry = wait_until(ended, f"the ledger says how the claim of {user} ended")
+        return entry
 
     @contextlib.contextmanager
     def browser(self, user: str) -> Iterator[httpx.Client]:
