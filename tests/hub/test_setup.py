@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -205,42 +204,64 @@ def test_a_library_that_the_loader_could_not_find_is_refused() -> None:
 BAD = 'c.VGPUHub.profiles = {"1/4 GPU": {"memory": "8GiBB"}}\n'
 
 
-@pytest.mark.parametrize(
-    ("lines", "expected"),
-    [
-        pytest.param(
-            f'{BAD}c.JupyterHub.spawner_class = "vgpu-simple"\n',
-            "jupyter_vgpu: VGPUHub.profiles['1/4 GPU'].memory: '8GiBB' is not allowed; a size",
-            id="a bad profile, by entry point",
-        ),
-        pytest.param(
-            f"{BAD}import jupyter_vgpu.hub; jupyter_vgpu.hub.setup(c)\n",
-            "jupyter_vgpu: VGPUHub.profiles['1/4 GPU'].memory: '8GiBB' is not allowed; a size",
-            id="a bad profile, by setup",
-        ),
-        pytest.param(
-            'import jupyter_vgpu.hub\njupyter_vgpu.hub.setup(c)\nc.JupyterHub.spawner_class = "simple"\n',
-            "jupyter_vgpu: JupyterHub.spawner_class: 'SimpleLocalProcessSpawner' is not allowed; a vGPU spawner is",
-            id="another spawner set afterwards",
-        ),
-        pytest.param(
-            'c.JupyterHub.spawner_class = "vgpu-simple"\nc.VGPUHub.ledger_url = "sqlite:////no/such/folder/x"\n',
-            "jupyter_vgpu: the ledger at sqlite:////no/such/folder/x cannot be used",
-            id="a ledger that cannot be opened",
-        ),
-    ],
-)
-def test_the_hub_refuses_to_start_with_one_line(tmp_path: Path, lines: str, expected: str) -> None:
-    (tmp_path / "jupyterhub_config.py").write_text(
-        f'{lines}c.JupyterHub.db_url = "sqlite://"\nc.JupyterHub.cookie_secret = b"{"x" * 32}"\n'
-        'c.JupyterHub.bind_url = "http://127.0.0.1:1"\nc.JupyterHub.authenticator_class = "dummy"\n'
+# What is wrong with a hub's configuration, and how the line that says so begins.
+WRONG = {
+    "a bad profile, by entry point": (
+        f'{BAD}c.JupyterHub.spawner_class = "vgpu-simple"\n',
+        "jupyter_vgpu: VGPUHub.profiles['1/4 GPU'].memory: '8GiBB' is not allowed; a size",
+    ),
+    "a bad profile, by setup": (
+        f"{BAD}import jupyter_vgpu.hub; jupyter_vgpu.hub.setup(c)\n",
+        "jupyter_vgpu: VGPUHub.profiles['1/4 GPU'].memory: '8GiBB' is not allowed; a size",
+    ),
+    "another spawner set afterwards": (
+        'import jupyter_vgpu.hub\njupyter_vgpu.hub.setup(c)\nc.JupyterHub.spawner_class = "simple"\n',
+        "jupyter_vgpu: JupyterHub.spawner_class: 'SimpleLocalProcessSpawner' is not allowed; a vGPU spawner is",
+    ),
+    "a ledger that cannot be opened": (
+        'c.JupyterHub.spawner_class = "vgpu-simple"\nc.VGPUHub.ledger_url = "sqlite:////no/such/folder/x"\n',
+        "jupyter_vgpu: the ledger at sqlite:////no/such/folder/x cannot be used",
+    ),
+}
+# Starts a hub in each folder, one after the other, and says how each ended. All are children of one process: what
+# JupyterHub imports takes seconds of a core.
+STARTS = """
+import os, sys
+import jupyterhub.app
+folders, sys.argv[1:] = sys.argv[1:], []
+for folder in folders:
+    child = os.fork()
+    if child == 0:
+        os.chdir(folder)
+        os.dup2(os.open("said", os.O_WRONLY | os.O_CREAT), 2)
+        jupyterhub.app.main()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
+    """Return exit code and what was said, of a hub that was started with each wrong configuration."""
+    folders = {name: tmp_path_factory.mktemp("hub") for name in WRONG}
+    for name, (lines, _expected) in WRONG.items():
+        (folders[name] / "jupyterhub_config.py").write_text(
+            f'{lines}c.JupyterHub.db_url = "sqlite://"\nc.JupyterHub.cookie_secret = b"{"x" * 32}"\n'
+            'c.JupyterHub.bind_url = "http://127.0.0.1:1"\nc.JupyterHub.authenticator_class = "dummy"\n'
+        )
+
+    done = subprocess.run(
+        [sys.executable, "-c", STARTS, *folders.values()], stdout=subprocess.PIPE, text=True, timeout=480, check=True
     )
 
-    hub = subprocess.run(
-        [sys.executable, "-m", "jupyterhub"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
-    )
+    codes = map(int, done.stdout.split())
+    return {name: (code, (folders[name] / "said").read_text()) for name, code in zip(WRONG, codes, strict=True)}
 
-    assert hub.returncode == 1, hub.stderr
-    assert [line for line in hub.stderr.splitlines() if line.startswith(expected)], hub.stderr
-    assert "Traceback" not in hub.stderr
-    assert "never retrieved" not in hub.stderr
+
+@pytest.mark.parametrize("name", WRONG)
+def test_the_hub_refuses_to_start_with_one_line(refusals: dict[str, tuple[int, str]], name: str) -> None:
+    code, said = refusals[name]
+
+    assert code == 1, said
+    assert [line for line in said.splitlines() if line.startswith(WRONG[name][1])], said
+    assert "Traceback" not in said
+    assert "never retrieved" not in said
