@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from jupyter_vgpu.client import DeviceInfo
@@ -11,7 +12,43 @@ from jupyter_vgpu.hub.holdings import asked_for, guaranteed, holding_of, wish_of
 from jupyter_vgpu.hub.reconciliation import ServerKey, tenant_name
 from jupyter_vgpu.ledger import Ledger, Place
 from jupyter_vgpu.model import Profile
-from jupyter_vgpu.quota import Holding, Quota, Quotas, Use, check, use_of
+from jupyter_vgpu.quota import Holding, Quota, QuotaError, Quotas, Use, check, use_of
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a server asks for.
+
+    Attributes:
+        key: The server.
+        uid: Host user of its processes.
+        profile: What it is to get.
+        groups: The user's groups.
+        over_quota: Whether an administrator said that quotas do not count this time.
+        devices: The node's devices, looked at when the server held nothing any more.
+        place: Where the server waits; it leaves the queue as it gets the claim.
+    """
+
+    key: ServerKey
+    uid: int
+    profile: Profile
+    groups: Sequence[str] = ()
+    over_quota: bool = False
+    devices: Sequence[DeviceInfo] = ()
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """Who was let in.
+
+    Attributes:
+        entry_id: The ledger's entry.
+        profile: What was asked for, with what the user's quotas guarantee of it.
+    """
+
+    entry_id: int
+    profile: Profile
 
 
 class Admission:
@@ -24,25 +61,39 @@ class Admission:
         self._quotas = quotas or Quotas()
         self.is_limited = self._quotas != Quotas()
 
-    def let_in(
-        self, key: ServerKey, profile: Profile, groups: Sequence[str], devices: Sequence[DeviceInfo], over_quota: bool
-    ) -> tuple[int, Profile]:
+    def let_in(self, ask: Ask) -> Admitted:
         """Open the ledger's entry for a claim that is about to be asked for.
-
-        Returns:
-            The entry's id, and the profile with what the user's quotas guarantee of it.
 
         Raises:
             QuotaError: It is more than the user, or a group, may have.
             LedgerError: The ledger cannot be used.
         """
-        if not over_quota:
-            self.check(key, profile, groups, devices)
-        if self._quotas.guarantee_something:
-            uses = [use for use, _ in self._uses(key[0], groups, time.time())]
-            profile = guaranteed(profile, devices, uses)
-        asked = asked_for(profile, devices) if self.is_limited else []
-        return self._ledger.open_entry(*key, tenant_name(*key), profile.name, self._node, groups, asked), profile
+        profile = ask.profile
+        with self._ledger.together():
+            if not ask.over_quota:
+                self.check(ask.key, profile, ask.groups, ask.devices)
+            if self._quotas.guarantee_something:
+                uses = [use for use, _ in self._uses(ask.key[0], ask.groups, time.time())]
+                profile = guaranteed(profile, ask.devices, uses)
+            asked = asked_for(profile, ask.devices) if self.is_limited else []
+            tenant = tenant_name(*ask.key)
+            entry_id = self._ledger.open_entry(*ask.key, tenant, profile.name, self._node, ask.groups, asked)
+        return Admitted(entry_id, profile)
+
+    def let_all_in(self, asks: Sequence[Ask]) -> list[Admitted | QuotaError]:
+        """Do as `let_in` for each in their order, by one commit.
+
+        Raises:
+            LedgerError: The ledger cannot be used; nobody was let in.
+        """
+        found: list[Admitted | QuotaError] = []
+        with self._ledger.together():
+            for ask in asks:
+                try:
+                    found.append(self.let_in(ask))
+                except QuotaError as error:
+                    found.append(error)
+        return found
 
     def queue_up(
         self, key: ServerKey, profile: Profile, groups: Sequence[str], devices: Sequence[DeviceInfo], over_quota: bool
@@ -53,9 +104,10 @@ class Admission:
             QuotaError: It could not.
             LedgerError: The ledger cannot be used.
         """
-        if not over_quota:
-            self.check(key, profile, groups, devices)
-        return self._ledger.queue_up(*key, profile.name)
+        with self._ledger.together():
+            if not over_quota:
+                self.check(key, profile, groups, devices)
+            return self._ledger.queue_up(*key, profile.name)
 
     def check(self, key: ServerKey, profile: Profile, groups: Sequence[str], devices: Sequence[DeviceInfo]) -> None:
         """Return if a server could have a slice of `profile` as far as quotas go; nothing is written.

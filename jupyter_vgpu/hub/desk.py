@@ -5,33 +5,25 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from traitlets.config import LoggingConfigurable
 
 from jupyter_vgpu.client import ClaimInfo, DeviceInfo, GrantedClaim, HubClient, Nodes, OneNode
-from jupyter_vgpu.config import Isolated
 from jupyter_vgpu.errors import VGPUError
-from jupyter_vgpu.hub.admission import Admission
+from jupyter_vgpu.hub.admission import Admission, Ask
 from jupyter_vgpu.hub.bell import Bell
 from jupyter_vgpu.hub.bookkeeping import Bookkeeping
-from jupyter_vgpu.hub.errands import Errands
+from jupyter_vgpu.hub.claiming import Claiming
+from jupyter_vgpu.hub.errands import Errand, Errands
 from jupyter_vgpu.hub.reconciliation import ServerKey, correction, tenant_name
+from jupyter_vgpu.hub.rules import PlacementRules
 from jupyter_vgpu.ledger import Entry, Ledger, Place
-from jupyter_vgpu.model import ClaimRequest, Profile
+from jupyter_vgpu.model import Profile
 from jupyter_vgpu.quota import Quotas, Use
 
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True)
-class PlacementRules:
-    """Where claims go, as far as the hub has a say: who is isolated, and whether slices are spread."""
-
-    isolated: Isolated = field(default_factory=Isolated)
-    is_spread: bool = False
 
 
 class ClaimDesk(LoggingConfigurable):
@@ -64,6 +56,7 @@ class ClaimDesk(LoggingConfigurable):
         self._rules = rules or PlacementRules()
         self._admission = Admission(ledger, node, quotas)
         self._errands = Errands()
+        self._claiming = Claiming(self._client, ledger, self._admission, self._errands, self._rules, node, self.log)
         self.book = Bookkeeping(self._errands, ledger, self.log)
         self.freed = Bell()  # something was given back
         self.ends: deque[float] = deque(maxlen=200)  # when claims were given back, Unix seconds
@@ -79,7 +72,6 @@ class ClaimDesk(LoggingConfigurable):
         over_quota: bool = False,
         devices: Sequence[DeviceInfo] | None = None,
         place: Place | None = None,
-        in_turn: bool = False,
     ) -> GrantedClaim:
         """Return a new claim for a server; what the server held before is given back first.
 
@@ -94,7 +86,6 @@ class ClaimDesk(LoggingConfigurable):
             devices: The node's devices, from a caller who has given back what the server held before; `None` = that
                 is not done yet.
             place: Where the server waits; it leaves the queue as it gets the claim.
-            in_turn: Whether the agent is asked only when all who were asked for in turn before have been answered.
 
         Raises:
             QuotaError: It is more than the user, or a group, may have.
@@ -104,9 +95,23 @@ class ClaimDesk(LoggingConfigurable):
         """
         if devices is None:
             devices = await self.clear(key)
-        send = self._errands.in_turn if in_turn else self._errands.to_agent
-        errand = send(self._take, key, uid, profile, groups, over_quota, devices, place)
+        ask = Ask(key, uid, profile, groups, over_quota, devices, place)
+        errand = self._errands.to_agent(self._claiming.claim, ask)
         self._being_taken[key] = errand.future
+        return await self._taken(key, errand)
+
+    def take_in_turn(self, asks: Sequence[Ask]) -> list[Awaitable[GrantedClaim]]:
+        """Return what will be new claims, made in their order and after those of the call before.
+
+        Each raises as `take`. Where the agent does not answer, those after are not asked for.
+        """
+        errands = [Errand[GrantedClaim]() for _ in asks]
+        for ask, errand in zip(asks, errands, strict=True):
+            self._being_taken[ask.key] = errand.future
+        self._errands.in_turn(self._claiming.claim_all, asks, errands)
+        return [self._taken(ask.key, errand) for ask, errand in zip(asks, errands, strict=True)]
+
+    async def _taken(self, key: ServerKey, errand: Errand[GrantedClaim]) -> GrantedClaim:
         try:
             return await errand.result()
         finally:
@@ -167,49 +172,6 @@ class ClaimDesk(LoggingConfigurable):
             claims, _ = self._client.claims()
             held = sorted({*held, *(c["claim"] for c in claims if (c["hub"], c["tenant"]) == ours)})
         return held, not entries, [] if entries else self._client.devices()
-
-    def _take(
-        self,
-        key: ServerKey,
-        uid: int,
-        profile: Profile,
-        groups: Sequence[str],
-        over_quota: bool,
-        devices: Sequence[DeviceInfo],
-        place: Place | None,
-    ) -> GrantedClaim:
-        """Claim and write down; runs in a thread of the agent's from end to end, however busy the hub's own is."""
-        tenant = tenant_name(*key)
-        from_ledger = self._errands.from_ledger
-        entry_id, profile = from_ledger(self._admission.let_in, key, profile, groups, devices, over_quota)
-        request = ClaimRequest(
-            tenant=tenant,
-            hub=self._ledger.hub_name,
-            uid=uid,
-            profile=profile,
-            isolation=self._rules.isolated.group_of(key[0], groups),
-            is_spread=self._rules.is_spread,
-        )
-        try:
-            granted = self._client.create_claim(request, devices)
-        except VGPUError as error:
-            # If the agent did grant it and only its answer was lost, reconciliation finds the claim.
-            from_ledger(self._ledger.close_entry, entry_id, f"{error.reason}: {error}")
-            raise
-        claim = granted.claim
-        place_id = None if place is None else place.place_id
-        try:
-            how = claim["backend"], claim["devices"], place_id, granted.node or self._node
-            from_ledger(self._ledger.bind, entry_id, claim["claim"], *how)
-        except VGPUError:
-            self._client.release_claim(claim["claim"])
-            raise
-        self.log.info("%s holds claim %s: %s by %s", tenant, claim["claim"], profile.name, claim["backend"])
-        return granted
-
-    def withdraw_turns(self) -> None:
-        """Let no claim be asked for in turn that has not been: `take` is cancelled for those."""
-        self._errands.withdraw_turns()
 
     async def look(self) -> tuple[list[DeviceInfo], list[Entry]]:
         """Return the node's devices with what is free, and the claims that are held, both by one errand.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, Generic, TypeVar
 
@@ -29,19 +29,30 @@ class Errand(Generic[_Result]):
         future: What comes of it.
     """
 
-    def __init__(self, threads: Executor, work: Callable[..., _Result], *args: Any) -> None:
-        """Send a thread off; `work` may block."""
-        self._work = work
-        self._args = args
+    def __init__(self) -> None:
+        """Have it to be done."""
         self._ready_at = 0.0
-        self._done = threads.submit(self._run)
+        self._done: Future[_Result] = Future()
         self.future: asyncio.Future[_Result] = asyncio.wrap_future(self._done)
 
-    def _run(self) -> _Result:
+    def do(self, work: Callable[..., _Result], *args: Any) -> None:
+        """Do it in this thread, where `work` may block, unless it was withdrawn."""
+        if not self._done.set_running_or_notify_cancel():
+            return
         try:
-            return self._work(*self._args)
-        finally:
+            result = work(*args)
+        except BaseException as error:
             self._ready_at = time.monotonic()
+            self._done.set_exception(error)
+        else:
+            self._ready_at = time.monotonic()
+            self._done.set_result(result)
+
+    def fail(self, error: BaseException) -> None:
+        """Let nothing come of it but `error`."""
+        if self._done.set_running_or_notify_cancel():
+            self._ready_at = time.monotonic()
+            self._done.set_exception(error)
 
     def withdraw(self) -> None:
         """Let it not be done if it has not begun: its `future` is cancelled then, and else as it would be."""
@@ -69,23 +80,18 @@ class Errands:
         # Threads of our own: in the loop's few, starts would wait for one another while an agent hangs.
         self._agent_threads = ThreadPoolExecutor(_AGENT_THREADS, "jupyter-vgpu-agent")
         self._turns_thread = ThreadPoolExecutor(1, "jupyter-vgpu-turns")
-        self._turns: set[Errand[Any]] = set()
 
     def to_agent(self, work: Callable[..., _Result], *args: Any) -> Errand[_Result]:
         """Send a thread to the agent; `work` may use `from_ledger`."""
-        return Errand(self._agent_threads, work, *args)
+        return _sent(self._agent_threads, Errand(), work, *args)
+
+    def go_on(self, errand: Errand[_Result], work: Callable[..., _Result], *args: Any) -> None:
+        """Send another thread with an errand that has been begun; as `to_agent`."""
+        _sent(self._agent_threads, errand, work, *args)
 
     def in_turn(self, work: Callable[..., _Result], *args: Any) -> Errand[_Result]:
         """Do as `to_agent`, each after the one before has come back."""
-        errand = Errand(self._turns_thread, work, *args)
-        self._turns.add(errand)
-        errand.future.add_done_callback(lambda _: self._turns.discard(errand))
-        return errand
-
-    def withdraw_turns(self) -> None:
-        """Let no errand that is sent in turn begin that has not."""
-        for errand in tuple(self._turns):
-            errand.withdraw()
+        return _sent(self._turns_thread, Errand(), work, *args)
 
     async def ask_agent(self, work: Callable[..., _Result], *args: Any) -> _Result:
         """Return what `work` does in a thread; it may use `from_ledger`."""
@@ -97,7 +103,7 @@ class Errands:
         Raises:
             LedgerError: The ledger does not answer.
         """
-        errand = Errand(self._ledger_thread, work, *args)
+        errand = _sent(self._ledger_thread, Errand[_Result](), work, *args)
         try:
             return await errand.result(_LEDGER_SECONDS)
         except asyncio.TimeoutError:
@@ -116,6 +122,11 @@ class Errands:
         except FutureTimeoutError:
             done.cancel()
             raise _hanging() from None
+
+
+def _sent(threads: Executor, errand: Errand[_Result], work: Callable[..., _Result], *args: Any) -> Errand[_Result]:
+    threads.submit(errand.do, work, *args)
+    return errand
 
 
 def _hanging() -> LedgerError:

@@ -21,80 +21,66 @@ Wish = tuple[Profile, str]  # what is asked for, and the isolation group of who 
 
 
 @dataclass(frozen=True)
-class Rules:
-    """How to choose.
+class Picking:
+    """How to choose among those who wait.
 
     Attributes:
+        line: Who waits; not changed.
+        wish_of: What one asks for.
+        now: The time, by the clock of `Waiting.arrived_at`.
         patience_seconds: Longest time that others may overtake, see `line.next_in`.
         is_spread: Whether the agent is asked to spread.
+        refused: What the agent has refused though it looked as if it would fit.
         most: Most to choose at once, >= 1: who comes meanwhile is seen at the next look.
     """
 
+    line: Line
+    wish_of: Callable[[Waiting], Wish]
+    now: float
     patience_seconds: float
     is_spread: bool = False
+    refused: Collection[Wish] = ()
     most: int = 32
 
+    def picks(self, rooms: Sequence[Room], held: Mapping[str, float]) -> list[tuple[Waiting, Sequence[Room]]]:
+        """Return who is served now, in order, each with the room that those before leave.
 
-def picks(
-    line: Line,
-    wish_of: Callable[[Waiting], Wish],
-    rooms: Sequence[Room],
-    held: Mapping[str, float],
-    now: float,
-    rules: Rules,
-    refused: Collection[Wish] = (),
-) -> list[tuple[Waiting, Sequence[Room]]]:
-    """Return who is served now, in order, each with the room that those before leave.
+        Args:
+            rooms: Free room per device, any order.
+            held: What each group holds, in devices.
+        """
+        chosen: dict[tuple[str, str], tuple[Waiting, Sequence[Room]]] = {}
+        now_held = dict(held)
+        while len(chosen) < self.most:
+            one = self._next(rooms, now_held, chosen)
+            if one is None:
+                break
+            chosen[one.key] = one, rooms
+            profile, isolation = self.wish_of(one)
+            rooms = _less(rooms, best_fit(rooms, profile, isolation, self.is_spread))
+            now_held[one.group] = now_held.get(one.group, 0.0) + one.share
+        return list(chosen.values())
 
-    Args:
-        line: Who waits; not changed.
-        wish_of: What one asks for.
-        rooms: Free room per device, any order.
-        held: What each group holds, in devices.
-        now: The time, by the clock of `Waiting.arrived_at`.
-        rules: How to choose.
-        refused: What the agent has refused though it looked as if it would fit.
-    """
-    chosen: dict[tuple[str, str], tuple[Waiting, Sequence[Room]]] = {}
-    now_held = dict(held)
-    while len(chosen) < rules.most:
-        one = _next(line, wish_of, rooms, now_held, now, rules, refused, chosen)
-        if one is None:
-            break
-        chosen[one.key] = one, rooms
-        profile, isolation = wish_of(one)
-        rooms = _less(rooms, best_fit(rooms, profile, isolation, rules.is_spread))
-        now_held[one.group] = now_held.get(one.group, 0.0) + one.share
-    return list(chosen.values())
+    def _next(
+        self, rooms: Sequence[Room], held: Mapping[str, float], without: Collection[tuple[str, str]]
+    ) -> Waiting | None:
+        fitting: dict[Wish, bool] = {}
+        leaving: dict[tuple[Wish, Wish], bool] = {}
 
+        def fits(one: Waiting) -> bool:
+            wish = self.wish_of(one)
+            if wish not in fitting:
+                fitting[wish] = wish not in self.refused and can_be_placed(rooms, wish, self.is_spread)
+            return fitting[wish]
 
-def _next(
-    line: Line,
-    wish_of: Callable[[Waiting], Wish],
-    rooms: Sequence[Room],
-    held: Mapping[str, float],
-    now: float,
-    rules: Rules,
-    refused: Collection[Wish],
-    without: Collection[tuple[str, str]],
-) -> Waiting | None:
-    fitting: dict[Wish, bool] = {}
-    leaving: dict[tuple[Wish, Wish], bool] = {}
+        def leaves_room(one: Waiting, first: Waiting) -> bool:
+            both = wish, waited_for = self.wish_of(one), self.wish_of(first)
+            if both not in leaving:
+                kept = kept_for(waited_for[0], rooms, waited_for[1])
+                leaving[both] = leaves(wish[0], rooms, kept, wish[1], self.is_spread)
+            return leaving[both]
 
-    def fits(one: Waiting) -> bool:
-        wish = wish_of(one)
-        if wish not in fitting:
-            fitting[wish] = wish not in refused and can_be_placed(rooms, wish, rules.is_spread)
-        return fitting[wish]
-
-    def leaves_room(one: Waiting, first: Waiting) -> bool:
-        both = wish, waited_for = wish_of(one), wish_of(first)
-        if both not in leaving:
-            kept = kept_for(waited_for[0], rooms, waited_for[1])
-            leaving[both] = leaves(wish[0], rooms, kept, wish[1], rules.is_spread)
-        return leaving[both]
-
-    return next_in(line.heads(held, without), fits, now, rules.patience_seconds, leaves_room)
+        return next_in(self.line.heads(held, without), fits, self.now, self.patience_seconds, leaves_room)
 
 
 def can_be_placed(rooms: Sequence[Room], wish: Wish, is_spread: bool = False) -> bool:

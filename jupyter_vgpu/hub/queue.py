@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from traitlets.config import LoggingConfigurable
 
-from jupyter_vgpu.client import DeviceInfo, room_of
+from jupyter_vgpu.client import DeviceInfo, GrantedClaim, room_of
 from jupyter_vgpu.errors import AgentUnreachableError, NoCapacityError, VGPUError
 from jupyter_vgpu.hub.availability import offers
 from jupyter_vgpu.hub.desk import ClaimDesk
 from jupyter_vgpu.hub.holdings import holding_of
 from jupyter_vgpu.hub.line import Line, Waiting, estimated_seconds, group_of
-from jupyter_vgpu.hub.picking import Rules, Wish, as_left, picks
+from jupyter_vgpu.hub.picking import Picking, Wish, as_left
 from jupyter_vgpu.hub.reconciliation import ServerKey, tenant_name
 from jupyter_vgpu.hub.timing import Stopwatch, resumed
 from jupyter_vgpu.hub.waits import CancelledWaitError, Look, Position, Turn, Wait, for_people
@@ -258,37 +258,37 @@ class WaitingRoom(LoggingConfigurable):
         look.late_seconds += stopwatch.late_seconds
         self._held = self._held_by_groups(entries)
         self._places = None
-        chosen = picks(
+        picking = Picking(
             self._line,
             lambda one: self._waits[one.key].wish,
-            [room_of(device) for device in devices],
-            self._held,
             look.began_at,
-            Rules(self._patience_seconds, self._desk.is_spread),
+            self._patience_seconds,
+            self._desk.is_spread,
             refused,
         )
+        chosen = picking.picks([room_of(device) for device in devices], self._held)
         if not chosen:
             return False
-        # One after the other at the agent, in their order.
-        grants = [self._grant(self._waits[one.key], as_left(devices, rooms), look, refused) for one, rooms in chosen]
+        waits = [self._waits[one.key] for one, _ in chosen]
+        claims = self._desk.take_in_turn(
+            [wait.ask(as_left(devices, rooms)) for wait, (_, rooms) in zip(waits, chosen, strict=True)]
+        )
+        grants = [self._grant(wait, claim, look, refused) for wait, claim in zip(waits, claims, strict=True)]
         for trouble in await asyncio.gather(*grants, return_exceptions=True):
-            if isinstance(trouble, Exception):  # not those withdrawn because of it
+            if isinstance(trouble, Exception):
                 raise trouble
         return True
 
-    async def _grant(self, wait: Wait, devices: Sequence[DeviceInfo], look: Look, refused: set[Wish]) -> None:
+    async def _grant(self, wait: Wait, claim: Awaitable[GrantedClaim], look: Look, refused: set[Wish]) -> None:
         key = wait.waiting.key
         try:
             with Stopwatch().running() as stopwatch:
-                granted = await self._desk.take(
-                    key, wait.uid, wait.profile, wait.groups, wait.over_quota, devices, wait.place, in_turn=True
-                )
+                granted = await claim
         except NoCapacityError:
             refused.add(wait.wish)  # another hub was faster, or the agent knows better
             return
         except (AgentUnreachableError, LedgerError):
-            self._desk.withdraw_turns()  # the next would fare no better
-            raise  # and it is no fault of who waits
+            raise  # it is no fault of who waits
         except VGPUError as error:
             if not wait.granted.done():
                 wait.granted.set_exception(error)

@@ -31,8 +31,9 @@ from jupyter_vgpu.config import (
     profiles_for,
 )
 from jupyter_vgpu.errors import BadValueError, VGPUError
-from jupyter_vgpu.hub.desk import ClaimDesk, PlacementRules
+from jupyter_vgpu.hub.desk import ClaimDesk
 from jupyter_vgpu.hub.queue import WaitingRoom
+from jupyter_vgpu.hub.rules import PlacementRules
 from jupyter_vgpu.hub.watch import Watch
 from jupyter_vgpu.hub.yaml_file import KEYS, load_yaml
 from jupyter_vgpu.ledger import Entry, Ledger

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jupyter_vgpu.client import GrantedClaim
+from jupyter_vgpu.client import DeviceInfo, GrantedClaim
 from jupyter_vgpu.errors import VGPUError
+from jupyter_vgpu.hub.admission import Ask
 from jupyter_vgpu.hub.line import Waiting
 from jupyter_vgpu.hub.picking import Wish
 from jupyter_vgpu.ledger import Place
@@ -60,6 +61,11 @@ class Wait:
     wish: Wish
     granted: asyncio.Future[Turn]
     seated_at: float
+
+    def ask(self, devices: Sequence[DeviceInfo]) -> Ask:
+        """Return what it asks for, with `devices` to have it on."""
+        key = self.waiting.key
+        return Ask(key, self.uid, self.profile, self.groups, self.over_quota, devices, self.place)
 
 
 @dataclass

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sqlalchemy import create_engine, or_, select
+from sqlalchemy import create_engine, insert, literal, or_, select, update
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, NoResultFound, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from jupyter_vgpu.errors import BadValueError, VGPUError
@@ -62,6 +63,7 @@ class Ledger:
             self._engine = create_engine(self._url, connect_args={"timeout": _LOCKED_SECONDS} if is_sqlite else {})
         except (ArgumentError, NoSuchModuleError, ImportError) as error:
             raise BadValueError("ledger_url", self._shown_url, f"{_URL_ALLOWED} ({error})") from error
+        self._shared = threading.local()
         file = _file_of(self._url)
         if file is not None:
             sqlite.prepare(self._engine, file)
@@ -77,12 +79,31 @@ class Ledger:
     @contextmanager
     def _session(self) -> Iterator[Session]:
         """Give a session that commits at its end; a failure of the database becomes a `LedgerError`."""
+        shared = getattr(self._shared, "session", None)
+        if shared is not None:
+            yield shared
+            return
         try:
             with Session(self._engine) as session, session.begin():
                 yield session
         except (SQLAlchemyError, OSError) as error:
             cause = getattr(error, "orig", None) or error
             raise LedgerError(f"the ledger at {self._shown_url} cannot be used: {cause}") from error
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Have all that this thread does with the ledger meanwhile done by one commit, or none of it.
+
+        Raises:
+            LedgerError: The database failed, at whatever; nothing of it is written.
+        """
+        with self._session() as session:
+            before = getattr(self._shared, "session", None)  # within another `together`
+            self._shared.session = session
+            try:
+                yield
+            finally:
+                self._shared.session = before
 
     def _check_version(self, session: Session) -> None:
         found = migrations.current(session.connection())
@@ -151,14 +172,29 @@ class Ledger:
             place_id: The place in the queue; `None` = it did not wait.
             node: Where it is; empty = as was said when it was asked for.
         """
+        bound: dict[str, Any] = {"claim_id": claim_id, "backend": backend, "devices": [dict(one) for one in devices]}
+        if node:
+            bound["node"] = node
+        now = _now()
         with self._session() as session:
-            row = _row(session, entry_id)
+            claim = ClaimRow.entry_id == entry_id
+            found: Any = session.execute(update(ClaimRow).where(claim).values(state="bound", bound_at=now, **bound))
+            if found.rowcount != 1:
+                raise NoResultFound(f"there is no claim {entry_id}")
+            event: dict[Any, Any] = {
+                EventRow.entry_id: ClaimRow.entry_id,
+                EventRow.at: literal(now, EventRow.at.type),
+                EventRow.kind: literal("bound"),
+                EventRow.detail: literal(claim_id),
+                EventRow.hub: ClaimRow.hub,
+                EventRow.user_name: ClaimRow.user_name,
+                EventRow.server_name: ClaimRow.server_name,
+                EventRow.by_name: literal(""),
+            }
+            session.execute(insert(EventRow).from_select(list(event), select(*event.values()).where(claim)))
             if place_id is not None:
-                _leave(session, place_id, "granted")
-            row.node = node or row.node
-            row.claim_id, row.backend, row.devices = claim_id, backend, [dict(device) for device in devices]
-            row.state, row.bound_at = "bound", _now()
-            session.add(_event(row, "bound", claim_id))
+                waiting = update(PlaceRow).where(PlaceRow.place_id == place_id, PlaceRow.left_at.is_(None))
+                session.execute(waiting.values(left_at=now, outcome="granted"))
 
     def adopt(
         self,

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from jupyter_vgpu.hub.bell import Bell
-from jupyter_vgpu.hub.errands import Errands
+from jupyter_vgpu.hub.errands import Errand, Errands
 from jupyter_vgpu.hub.timing import Stopwatch
 
 GENEROUS_SECONDS = 60.0
@@ -48,25 +48,22 @@ async def test_time_outside_of_a_stopwatch_is_counted_by_none() -> None:
 
 
 @pytest.mark.asyncio
-async def test_errands_in_turn_are_done_in_order_and_those_not_begun_can_be_withdrawn() -> None:
-    errands, may_go_on, has_begun, done = Errands(), threading.Event(), threading.Event(), []
+async def test_errands_in_turn_are_done_in_order_and_may_go_on_beside_one_another() -> None:
+    errands, may_go_on, done = Errands(), threading.Event(), []
+    begun = Errand[bool]()
 
     def first() -> None:
-        has_begun.set()
-        assert may_go_on.wait(GENEROUS_SECONDS)
         done.append("first")
+        errands.go_on(begun, may_go_on.wait, GENEROUS_SECONDS)
 
     sent = [errands.in_turn(first), *(errands.in_turn(done.append, name) for name in ("second", "third"))]
-    results = [asyncio.ensure_future(errand.result()) for errand in sent]
-    assert await asyncio.to_thread(has_begun.wait, GENEROUS_SECONDS)
-
-    errands.withdraw_turns()
+    await asyncio.gather(*(errand.result() for errand in sent))
+    was_done = begun.future.done()
     may_go_on.set()
-    ended = await asyncio.gather(*results, return_exceptions=True)
-    await errands.in_turn(done.append, "fourth").result()
 
-    assert done == ["first", "fourth"]
-    assert [type(end) for end in ended] == [type(None), asyncio.CancelledError, asyncio.CancelledError]
+    assert done == ["first", "second", "third"]
+    assert not was_done
+    assert await begun.result()
 
 
 @pytest.mark.asyncio

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jupyter_vgpu.hub.keeping import kept_for, leaves
 from jupyter_vgpu.hub.line import Line, Waiting, next_in
-from jupyter_vgpu.hub.picking import Rules, Wish, as_left, can_be_placed, picks
+from jupyter_vgpu.hub.picking import Picking, Wish, as_left, can_be_placed
 from jupyter_vgpu.model import Memory, Profile
 from jupyter_vgpu.placement import Room, best_fit
 from jupyter_vgpu.units import GIB, PPM
@@ -96,7 +96,7 @@ def test_one_look_serves_the_same_in_the_same_order_as_a_look_for_each(
 ) -> None:
     weights = {"a": 2.0}
 
-    found = picks(Line(waiting, weights), wish_of, rooms, {"b": 0.5}, NOW, Rules(PATIENCE_SECONDS, is_spread))
+    found = Picking(Line(waiting, weights), wish_of, NOW, PATIENCE_SECONDS, is_spread).picks(rooms, {"b": 0.5})
 
     line, held, expected = Line(waiting, weights), {"b": 0.5}, []
     while (one := next_of(line, held, rooms, is_spread)) is not None:
@@ -111,7 +111,7 @@ def test_one_look_serves_the_same_in_the_same_order_as_a_look_for_each(
 
 @given(lines(), boards)
 def test_what_is_given_by_one_look_never_exceeds_a_device(waiting: list[Waiting], rooms: list[Room]) -> None:
-    for one, left in picks(Line(waiting), wish_of, rooms, {}, NOW, Rules(PATIENCE_SECONDS)):
+    for one, left in Picking(Line(waiting), wish_of, NOW, PATIENCE_SECONDS).picks(rooms, {}):
         assert can_be_placed(left, wish_of(one))
         assert all(room.free_bytes >= 0 and room.free_share_ppm >= 0 for room in left)
 
@@ -123,7 +123,7 @@ def test_no_more_are_served_by_one_look_than_the_rules_say_and_none_of_those_ref
         *(Waiting((f"q{n}", ""), "", 0.25, 1, 0.0, n, quarter) for n in range(1, 4)),
     ]
 
-    found = picks(Line(waiting), wish_of, board([8]), {}, NOW, Rules(2000.0, most=2), refused={half})
+    found = Picking(Line(waiting), wish_of, NOW, 2000.0, refused={half}, most=2).picks(board([8]), {})
 
     assert [one.key[0] for one, _ in found] == ["q1", "q2"]
 
