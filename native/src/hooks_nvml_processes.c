@@ -134,6 +134,13 @@ nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUti
   if (count == NULL || jvgpu_nvml_device(self, device) == JVGPU_NO_DEVICE) {
     return jvgpu_real.nvmlDeviceGetProcessUtilization(device, samples, count, since);
   }
+  if (samples == NULL) {
+    // Asked how many: to a driver 580.159.04 there is too little room then, also when nobody is on the device.
+    unsigned int       none = 0;
+    const nvmlReturn_t asked = jvgpu_real.nvmlDeviceGetProcessUtilization(device, NULL, &none, since);
+    *count = asked == NVML_ERROR_INSUFFICIENT_SIZE ? MOST_PROCESSES : *count;
+    return asked;
+  }
   const nvmlReturn_t result = jvgpu_real.nvmlDeviceGetProcessUtilization(device, all, &found, since);
   if (result != NVML_SUCCESS) {
     return result;
