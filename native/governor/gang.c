@@ -15,9 +15,9 @@
 // Nobody waits longer for others' work to be over, however long they say that it takes.
 #define MOST_DRAIN_NS (300 * MS)
 // Who gets nowhere with open gates for so long (gangs whose turns do not meet do for a tenth of it) is not held back for
-// ten times that, and may have as much under way as natively.
+// twice that, and may have as much under way as natively. No longer: it may have been its other rank that did not come.
 #define NOWHERE_NS (1000 * MS)
-#define FREE_NS (10000 * MS)
+#define FREE_NS (2000 * MS)
 #define FREE_BOUND_NS (200 * MS)
 // Where some work beside others, what one leaves another may have.
 #define BESIDE_LOOK_NS (1 * MS)
