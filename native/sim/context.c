@@ -14,6 +14,7 @@ static struct {
   uint64_t     next_id;
 } contexts;
 
+// source: measured, H200, driver 580.159.04: raised by 64 MiB its buffer of printf has more than 71 MiB and at most 73.
 static const size_t default_limits[SIM_LIMITS] = {1024, 8388608, 8388608, 2, 2048, 64, 0, 0, 0, 0};
 
 bool sim_context_is_alive(CUcontext context)
