@@ -68,7 +68,9 @@ def test_one_that_died_meanwhile_leaves_no_claim(hub: Any, agent: Any, lost: int
 
 
 def test_only_leaders_of_a_session_that_were_told_so_are_taken_for_servers() -> None:
-    told = {"JUPYTERHUB_SERVICE_PREFIX": "/user/ada/", "JUPYTERHUB_SERVICE_URL": "http://127.0.0.1:4711/user/ada/"}
+    # Nobody's else: all of this machine's processes are looked at, and another worker's hub may have a user called ada.
+    prefix = f"/user/ada-{os.getpid()}/"
+    told = {"JUPYTERHUB_SERVICE_PREFIX": prefix, "JUPYTERHUB_SERVICE_URL": f"http://127.0.0.1:4711{prefix}"}
     program = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"]
     started = [
         subprocess.Popen(program, env={**told, "JUPYTERHUB_API_TOKEN": token, **more}, start_new_session=leads, **PIPES)
@@ -76,7 +78,7 @@ def test_only_leaders_of_a_session_that_were_told_so_are_taken_for_servers() -> 
             ("first", True, {}),
             ("second", True, {}),
             ("no leader", False, {}),
-            ("another's", True, {"JUPYTERHUB_SERVICE_PREFIX": "/user/ada/two/"}),
+            ("another's", True, {"JUPYTERHUB_SERVICE_PREFIX": f"{prefix}two/"}),
             ("no port", True, {"JUPYTERHUB_SERVICE_URL": "http://127.0.0.1/"}),
         )
     ]
@@ -85,13 +87,13 @@ def test_only_leaders_of_a_session_that_were_told_so_are_taken_for_servers() -> 
             assert process.stdout is not None
             process.stdout.readline()  # it has its own environment by now, not its parent's
 
-        found = servers_left(os.getuid(), "/user/ada/")
+        found = servers_left(os.getuid(), prefix)
 
         assert [(server.pid, server.port, server.token) for server in found] == [
             (started[0].pid, 4711, "first"),
             (started[1].pid, 4711, "second"),
         ]
-        assert servers_left(os.getuid() + 1, "/user/ada/") == []
+        assert servers_left(os.getuid() + 1, prefix) == []
     finally:
         for process in started:
             process.communicate()
