@@ -12,7 +12,7 @@
 
 // GPU time between two samples. Alone without a ceiling nobody needs the figure to be quick, and it
 // must cost nothing; beside others it has to follow. Clocks follow the card's power within some tens of milliseconds.
-#define ALONE_NS UINT64_C(10000000)
+#define ALONE_NS UINT64_C(5000000)
 #define CONTENDED_NS UINT64_C(4000000)
 // Launches between two samples while a shape is new.
 #define NEW_SHAPE_LAUNCHES 16u
@@ -46,6 +46,8 @@ static jvgpu_meter_t *meter_of(jvgpu_process_t *self, int device)
   }
   meter->random = 0x9e3779b9u;
   jvgpu_sampler_start(&meter->sampler);
+  meter->sampler.pulse.self = self;
+  meter->sampler.pulse.device = device;
   jvgpu_meter_t *first = NULL;
   if (!__atomic_compare_exchange_n(&self->meters[device], &first, meter, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
     munmap(meter, sizeof *meter);

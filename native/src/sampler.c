@@ -30,6 +30,7 @@
 // A span takes in so many launches of each stream; of a single one as many as the host keeps queued, within these
 // bounds. Beyond this much above what is expected it was cut.
 #define SPAN_LAUNCHES_A_STREAM 6u
+#define SPANS_EVERY 3u
 #define LEAST_SPAN 8u
 #define MOST_SPAN 64u
 #define SPAN_CUT_NS 100000.0
@@ -228,8 +229,8 @@ static bool look_at_streams(jvgpu_sampler_t *sampler, CUstream stream, const jvg
   if (is_one != (before < 2) || (!is_one && !sampler->is_mixed)) {
     set_overlap(sampler, 1.0);
   }
-  sampler->is_spans_turn = is_one && !sampler->is_spans_turn;
-  if (is_one ? !sampler->is_spans_turn : !sampler->is_mixed) {
+  sampler->turn += 1;
+  if (is_one ? sampler->turn % SPANS_EVERY != 0 : !sampler->is_mixed) {
     return false;
   }
   const int sample = begin(sampler, NULL, stream, calls);

@@ -69,7 +69,7 @@ typedef struct jvgpu_sampler_s {
   uint32_t       streams;       // how many that were
   bool           is_mixed;      // launches of several shapes are interleaved over streams
   uint32_t       span_launches; // of the next span on one stream
-  bool           is_spans_turn; // on one stream runs and spans take turns: events of one would show in the other
+  uint32_t       turn; // on one stream runs and spans take turns: events of one would show in the other
   double         overlap;       // GPU time of all launches together as part of their durations' sum
   uint64_t       late_sm_ns;    // of late charges taken in by the last call, times the part of the SMs
   uint64_t       overlap_ppm;   // the same, for the launch path; 1000000 = one after the other

@@ -6,6 +6,10 @@
 // Samples that weigh in a mean: later ones push out earlier ones, since arguments and clocks change durations. Few:
 // what is charged in a second is the sum over many anyway.
 #define MEMORY 6u
+// By turns each is off by as much as one of them, and only many say something.
+#define MEMORY_BY_TURNS 32u
+// Beyond this part of the mean a sample is no noise, and counts for half.
+#define NEWS_PART 0.02
 // So many samples in a row that do not fit are no accident: the work itself has changed.
 #define ODD_IN_A_ROW 12u
 
@@ -69,8 +73,12 @@ static void start_over(jvgpu_shape_t *shape, double launch_ns, bool by_turns)
 
 static void take_in(jvgpu_shape_t *shape, double launch_ns)
 {
-  shape->samples += shape->samples < MEMORY;
-  shape->mean_ns += (launch_ns - shape->mean_ns) / shape->samples;
+  const uint32_t memory = shape->by_turns != 0 ? MEMORY_BY_TURNS : MEMORY;
+  const double   off_ns = launch_ns - shape->mean_ns;
+  const double   noise_ns = shape->mean_ns * NEWS_PART;
+  const bool     is_news = shape->by_turns == 0 && (off_ns > noise_ns || off_ns < -noise_ns);
+  shape->samples += shape->samples < memory;
+  shape->mean_ns += off_ns / (is_news ? 2 : shape->samples);
   shape->odd = 0;
 }
 
