@@ -12,8 +12,10 @@
 #define HORIZON_NS (50.0 * MS)
 // An open gate and no progress for so long.
 #define STUCK_NS (100 * MS)
-// Over which time "lately" is.
+// Over which time "lately" is; who has never paused for so long is as good as always at it.
 #define PRESSED_NS (50.0 * MS)
+#define NO_PAUSE_NS (40 * MS)
+#define NO_PAUSE 0.95
 
 // A share of which so much was had is met: the driver itself loses a tenth of the time to switching.
 #define MET 0.97
@@ -92,6 +94,10 @@ static void take_in(jvgpu_runner_t *runner, double dt_ns, uint32_t processes, ui
   if (dt_ns > 0) {
     const double used = (double)runner->used_ns < dt_ns ? (double)runner->used_ns / dt_ns : 1.0;
     smooth(&runner->pressed, stands ? 1.0 : used, dt_ns / PRESSED_NS);
+    runner->stands_ns = !stands ? 0 : runner->stands_ns != 0 ? runner->stands_ns : now_ns;
+    if (runner->stands_ns != 0 && now_ns - runner->stands_ns > NO_PAUSE_NS && runner->pressed < NO_PAUSE) {
+      runner->pressed = NO_PAUSE;
+    }
     smooth(&runner->use, (double)runner->used_ns / dt_ns, dt_ns / USE_NS);
   }
 

@@ -68,6 +68,7 @@ typedef struct jvgpu_runner_s {
   uint64_t served_ns;  // when it last got anywhere, or could not
   double   virtual_ns;
   double   budget_ns;  // under its ceiling
+  uint64_t stands_ns;  // since when it has wanted something at every look, 0 = it does not
   double   pressed;  // part of the time that it wants something, 0..1, lately
   double   use;  // part of the GPU's time that it has, 0..1, lately
   double   entitled;  // part that it is entitled to, 0..1

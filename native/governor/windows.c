@@ -16,11 +16,11 @@
 // So much better than interleaving windows have to be; beside short work they may be a little worse: it waits for one
 // turn in them, and else for one of each of the others.
 #define GAIN 1.01
-#define SHORT_WORK_GAIN 0.97
+#define SHORT_WORK_GAIN 0.94
 // A window with this much of others' work in it says nothing about its holder.
 #define MOST_BESIDE 0.05
 // What interleaving gives is measured anew after so long, for so long.
-#define MIXED_EVERY_NS (8000 * MS)
+#define MIXED_EVERY_NS (30000 * MS)
 #define MIXED_FOR_NS (100 * MS)
 #define MIXED_SETTLED_NS (50 * MS)
 #define MOST_PATIENCE_NS (16000 * MS)
