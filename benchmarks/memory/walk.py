@@ -201,13 +201,13 @@ class Walker:
     def _go_by_overhead(self, way: Way, outcome: Outcome) -> None:
         size = way.size_bytes or BLOCK_BYTES
         apart = _settled(self._apart_bytes)
-
-        def is_in_step() -> bool:
-            return abs(self._apart_bytes() - apart) <= min(APART_BYTES, size)
-
         before, outside_before = self.slice.overhead_bytes(), self.outside.used_bytes()
         taken = way.take(self.driver, size)
         cost = self.outside.used_bytes() - outside_before
+
+        def is_in_step() -> bool:
+            return abs(self._apart_bytes() - apart) <= min(APART_BYTES, cost // 4)
+
         outcome.counted = cost >= size and until(is_in_step)
         outcome.charged_bytes = self.slice.overhead_bytes() - before
         outcome.beyond_bytes = cost - outcome.charged_bytes
