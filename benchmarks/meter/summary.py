@@ -1,6 +1,6 @@
 """Print the meter's newest figures, the newest row of each case; the last line says how many are met.
 
-usage: summary.py [FILE]   (default: the newest benchmarks/results/meter-*.json)
+usage: summary.py [FILE…]   (default: all of benchmarks/results/meter-*.json of the newest one's card)
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 def main() -> int:
     """Print the table; 0 whether or not the targets are met, 1 without a file."""
-    files = [Path(sys.argv[1])] if len(sys.argv) > 1 else sorted(RESULTS.glob("meter-*.json"))
+    files = [Path(name) for name in sys.argv[1:]] or sorted(RESULTS.glob("meter-*.json"))
     if not files:
         sys.exit("no results yet: run benchmarks/meter/run.py on a machine with a GPU")
-    result = json.loads(files[-1].read_text())
-    newest = {(row["case"], row["tenants"], row["neighbours"], row["quantity"]): row for row in result["rows"]}
-    print(f"{files[-1].name}: {result['card']}, driver {result['driver']}, {result['date']}")
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in files]
+    last = results[-1]
+    rows = [row for result in results if result["card"] == last["card"] for row in result["rows"]]
+    newest = {(row["case"], row["tenants"], row["neighbours"], row["quantity"]): row for row in rows}
+    print(f"{files[-1].name}: {last['card']}, driver {last['driver']}, up to {last['date']}")
     print(f"{'case':36} {'tenants':>7} {'error':>9} {'target':>7}          commit   others")
     for row in newest.values():
         others = ", ".join(f"{name} {error:+.0%}" for name, error in row["others_errors"].items())
