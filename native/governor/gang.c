@@ -14,6 +14,8 @@
 #define DRAIN_LOOK_NS (MS / 10)
 // Nobody waits longer for others' work to be over, however long they say that it takes.
 #define MOST_DRAIN_NS (300 * MS)
+// Ranks that wait for each other drain late now and then.
+#define MOST_OVERRUNS 8u
 // Who gets nowhere with open gates for so long (gangs whose turns do not meet do for a tenth of it) is not held back for
 // twice that, and may have as much under way as natively. No longer: it may have been its other rank that did not come.
 #define NOWHERE_NS (1000 * MS)
@@ -314,6 +316,7 @@ static void tell(jvgpu_cohort_t *cohort, uint32_t index, uint64_t now_ns, uint64
 void jvgpu_cohort_start(jvgpu_cohort_t *cohort)
 {
   jvgpu_governor_start(&cohort->governor);
+  cohort->governor.most_overruns = MOST_OVERRUNS;
   cohort->holder = -1;
 }
 

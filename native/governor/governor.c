@@ -24,12 +24,15 @@
 // Of a ceiling so much may be saved up.
 #define SAVED_NS (15.0 * MS)
 
+// Windows in a row that were not drained in time, after which nobody waits for a runner for a while.
+#define MOST_OVERRUNS 3u
+
 // Who paused for so many looks is not taken for gone: a bound that jumps up and down serves nobody.
 #define FEWER_LOOKS 64u
 
 void jvgpu_governor_start(jvgpu_governor_t *governor)
 {
-  *governor = (jvgpu_governor_t){.holder = -1, .next = -1, .last = -1};
+  *governor = (jvgpu_governor_t){.holder = -1, .next = -1, .last = -1, .most_overruns = MOST_OVERRUNS};
 }
 
 // --- taking in what happened --------------------------------------------------------------------------------
@@ -81,6 +84,7 @@ static void take_in(jvgpu_runner_t *runner, double dt_ns, uint32_t processes, ui
     runner->served_ns = now_ns;
   }
   runner->is_stuck = now_ns - runner->served_ns > STUCK_NS;
+  runner->is_not_waited_for = now_ns < runner->waited_for_ns;
   runner->last_flight_ns = runner->flight_ns;
   count_processes(runner);
   const bool stands = runner->blocked != 0 || (runner->flight_ns != 0 && !is_stale(runner, processes, now_ns));

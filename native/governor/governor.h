@@ -68,6 +68,9 @@ typedef struct jvgpu_runner_s {
   uint64_t served_ns;  // when it last got anywhere, or could not
   double   virtual_ns;
   double   budget_ns;  // under its ceiling
+  uint32_t overruns_in_a_row;
+  uint64_t waited_for_ns;  // from when on others wait again for what it has under way
+  bool     is_not_waited_for;
   uint64_t stands_ns;  // since when it has wanted something at every look, 0 = it does not
   double   pressed;  // part of the time that it wants something, 0..1, lately
   double   use;  // part of the GPU's time that it has, 0..1, lately
@@ -90,6 +93,7 @@ typedef struct jvgpu_governor_s {
   uint64_t over_ns;  // when it ended
   uint64_t over_flight_ns;  // what its holder had under way then
   uint64_t drain_by_ns;  // when that should have happened
+  uint32_t most_overruns;  // in a row, after which nobody waits for a runner; set by start, may be changed then
   uint64_t window_ns;  // when the present window began
   uint64_t quantum_ns;  // how long it may be
   bool     was_given_up;  // its holder had nothing to do any more

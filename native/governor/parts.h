@@ -43,7 +43,8 @@ static inline bool is_pressed(const jvgpu_runner_t *runner)
 // Whom windows are for: it has all its work here, and always some, if only its ceiling lets it.
 static inline bool may_have_windows(const jvgpu_runner_t *runner)
 {
-  return runner->wants && !runner->is_stuck && runner->pressed > IS_PRESSED && !runner->is_gang;
+  return runner->wants && !runner->is_stuck && !runner->is_not_waited_for && runner->pressed > IS_PRESSED &&
+         !runner->is_gang;
 }
 
 // Set every runner's `entitled`.

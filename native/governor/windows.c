@@ -11,6 +11,11 @@
 #define OVERLAP_NS (MS / 4)
 // What is under way at a hand-over should be over after itself twice and this.
 #define DRAIN_NS (2 * MS)
+// And nobody waits longer for it, however long a page says that it takes.
+#define MOST_DRAIN_NS (300 * MS)
+// Who kept others waiting for longer than that a few times in a row is not waited for this long, and has no windows:
+// what its page says is not what it does, or its launches are longer than any window.
+#define NOT_WAITED_FOR_NS (10000 * MS)
 // A holder with nothing to do for so long has given its window up.
 #define YIELD_NS (MS / 2)
 // So much better than interleaving windows have to be; beside short work they may be a little worse: it waits for one
@@ -93,7 +98,8 @@ static void prepare_window(jvgpu_governor_t *governor, const jvgpu_runner_t *run
   for (uint32_t i = 0; i < count; i++) {
     flight_ns += runners[i].flight_ns;
   }
-  governor->drain_by_ns = now_ns + 2 * flight_ns + DRAIN_NS;
+  const uint64_t drain_ns = 2 * flight_ns + DRAIN_NS;
+  governor->drain_by_ns = now_ns + (drain_ns < MOST_DRAIN_NS ? drain_ns : MOST_DRAIN_NS);
 }
 
 static void begin_window(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint64_t now_ns)
@@ -177,17 +183,30 @@ static uint64_t done_of_others(const jvgpu_governor_t *governor, const jvgpu_run
   return done_ns;
 }
 
+static void note_overrun(const jvgpu_governor_t *governor, jvgpu_runner_t *runner, uint64_t now_ns)
+{
+  runner->overruns += 1;
+  runner->overruns_in_a_row += 1;
+  if (runner->overruns_in_a_row >= governor->most_overruns) {
+    runner->overruns_in_a_row = 0;
+    runner->waited_for_ns = now_ns + NOT_WAITED_FOR_NS;
+  }
+}
+
 // Whether what is left of others' work is so little that the next may begin, or has taken too long.
 static bool have_drained(const jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns)
 {
-  if (left_of_others(governor, runners, count) <= OVERLAP_NS) {
-    return true;
-  }
-  if (now_ns < governor->drain_by_ns) {
+  const bool has_drained = left_of_others(governor, runners, count) <= OVERLAP_NS;
+  if (!has_drained && now_ns < governor->drain_by_ns) {
     return false;
   }
   for (uint32_t i = 0; i < count; i++) {
-    runners[i].overruns += (int)i != governor->next && runners[i].flight_ns > OVERLAP_NS;
+    const bool is_other = (int)i != governor->next && jvgpu_windows_keep_out(governor, &runners[i]);
+    if (is_other && runners[i].flight_ns > OVERLAP_NS) {
+      note_overrun(governor, &runners[i], now_ns);
+    } else if (is_other) {
+      runners[i].overruns_in_a_row = 0;
+    }
   }
   return true;
 }

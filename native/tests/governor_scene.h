@@ -17,6 +17,7 @@ typedef struct scene_s {
   uint32_t          runner_count;
   bool              is_native;
   bool              pretends;  // the last program says that it waits
+  uint64_t          claims_ns;  // or that so much is under way, now a little more, now less
   double            stall_ns;  // a busy machine: threads, the governor's too, are so much late at most
   double            kept_off_ns;  // the first program has no processor for so long, from its first window on
   double            looks_per_second;  // of the governor
@@ -57,6 +58,7 @@ static inline void look(scene_t *scene, jvgpu_governor_t *governor, model_gpu_t 
     runner->used_ns += used_ns;
     runner->flight_ns += (uint64_t)program->flight_ns;
     runner->blocked += stands;
+    runner->flight_ns += scene->claims_ns != 0 && i + 1 == scene->count ? scene->claims_ns + gpu->random % 1000 : 0;
     runner->at_work += used_ns != 0 || program->flight_ns > 0 || stands;
   }
   *next_ns =

@@ -184,6 +184,22 @@ static void pretending(void)
   CHECK("who says that it waits and launches nothing holds nobody up", scene.part[0] > 0.95);
 }
 
+// Catches a bug where a page that says that ten seconds are under way closed all gates for twenty.
+static void pretending_much(void)
+{
+  scene_t scene = {.count = 0};
+  add(&scene, burn, 333333, 1000000);
+  add(&scene, burn, 333333, 1000000);
+  add(&scene, burn, 333333, 1000000);
+  scene.programs[2].launch_ns = 0;
+  scene.programs[2].host_ns = 1e15;
+  scene.claims_ns = 10000000000u;
+  run(&scene, 10);
+  show("2 burn + one that claims 10 s", &scene);
+  CHECK("whatever a page says is under way, the others have most of the GPU", scene.part[0] + scene.part[1] > 0.8);
+  CHECK("and nobody's gate is closed for long", scene.part[0] > 0.3 && scene.part[1] > 0.3);
+}
+
 // Whose weights leave something: what is left goes to the highest priority first.
 static void priorities(void)
 {
@@ -275,6 +291,7 @@ int main(void)
   ceilings();
   short_work();
   pretending();
+  pretending_much();
   priorities();
   hard_limits();
   gangs();
