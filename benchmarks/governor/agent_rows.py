@@ -17,6 +17,8 @@ from governor.work import BURN, IDLE, Tenant, capped, equal
 KILLS = 20
 ROUND_SECONDS = 4.0
 LOOK_SECONDS = 0.5
+# Until the agent is at its usual work, and until it rests: it watches for some seconds more whether somebody goes on.
+BUSY_SETTLE_SECONDS, REST_SECONDS = 0.5, 8.0
 CLOSE_POINTS = 3.0
 
 
@@ -115,7 +117,8 @@ class AgentLoad(Experiment):
 
     def estimate_seconds(self, stage: Stage, peers: Sequence[Peer]) -> float:
         """Return about how long it takes."""
-        return START_SECONDS + len(self._tenants) * 0.3 + 12.0 * stage.scale
+        settle = 0.0 if self._is_busy else REST_SECONDS
+        return START_SECONDS + len(self._tenants) * 0.3 + settle + 12.0 * stage.scale
 
     def measure(self, stage: Stage, peers: Sequence[Peer]) -> list[Row]:
         """Return its row."""
@@ -125,7 +128,7 @@ class AgentLoad(Experiment):
             crew.run(LEARN_SECONDS)
             if self._is_busy:
                 crew.begin(seconds + 1.0)
-            time.sleep(0.5)
+            time.sleep(BUSY_SETTLE_SECONDS if self._is_busy else REST_SECONDS)
             before, begun = stage.agent.cpu_seconds(), time.monotonic()
             time.sleep(seconds)
             percent = 100 * (stage.agent.cpu_seconds() - before) / (time.monotonic() - begun)
