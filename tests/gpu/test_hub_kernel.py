@@ -8,6 +8,7 @@ import secrets
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator
@@ -34,7 +35,14 @@ print(subprocess.check_output(query, text=True).strip())
 
 
 @pytest.fixture
-def hub(tmp_path: Path) -> Iterator[tuple[str, str]]:
+def agent_dir() -> Iterator[Path]:
+    """Return a folder for the agent, short enough for sockets however long the test's own is."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder) / "agent"
+
+
+@pytest.fixture
+def hub(tmp_path: Path, agent_dir: Path) -> Iterator[tuple[str, str]]:
     """Return URL and token of a hub with an agent on this machine's GPU."""
     listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
     ports = [str(listener.getsockname()[1]) for listener in listeners]
@@ -46,11 +54,11 @@ def hub(tmp_path: Path) -> Iterator[tuple[str, str]]:
         "HUB_TEST_FOLDER": str(tmp_path),
         "HUB_TEST_PORTS": ",".join(ports),
         "HUB_TEST_TOKEN": token,
-        "HUB_TEST_AGENT": str(tmp_path / "agent"),
+        "HUB_TEST_AGENT": str(agent_dir),
         "TORCHINDUCTOR_CACHE_DIR": str(tmp_path),
     }
     agent = subprocess.Popen(
-        [sys.executable, "-m", "jupyter_vgpu.cli", "agent", "--runtime-dir", str(tmp_path / "agent")], env=environment
+        [sys.executable, "-m", "jupyter_vgpu.cli", "agent", "--runtime-dir", str(agent_dir)], env=environment
     )
     config = Path(__file__).with_name("hub_config.py")
     hub = subprocess.Popen([sys.executable, "-m", "jupyterhub", "-f", str(config)], cwd=tmp_path, env=environment)
