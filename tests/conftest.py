@@ -66,6 +66,9 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell ignores them in what it starts in the background, and so would every program that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    # The same under nohup; a handler that does nothing keeps this run alive, and is no handler of what it starts.
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda number, frame: None)
 
 
 @pytest.hookimpl(optionalhook=True)
