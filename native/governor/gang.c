@@ -12,8 +12,6 @@
 #define ONE_LAUNCH_NS 1u
 // Who was let go is to be stopped before its next launch.
 #define DRAIN_LOOK_NS (MS / 10)
-// Nobody waits longer for others' work to be over, however long they say that it takes.
-#define MOST_DRAIN_NS (300 * MS)
 // Ranks that wait for each other drain late now and then.
 #define MOST_OVERRUNS 8u
 // Who gets nowhere with open gates for so long (gangs whose turns do not meet do for a tenth of it) is not held back for
@@ -23,8 +21,6 @@
 #define FREE_BOUND_NS (200 * MS)
 // Where some work beside others, what one leaves another may have.
 #define BESIDE_LOOK_NS (1 * MS)
-// Nobody is further ahead of the neediest neighbour than this for each contender, as in governor.c.
-#define LAG_NS (4.0 * MS)
 // Who has devices that nobody else could use gets no further ahead of the neediest than two windows and this.
 #define MOST_AHEAD_NS (50.0 * MS)
 #define WINDOW_NS (10.0 * MS)
@@ -330,9 +326,7 @@ uint64_t jvgpu_cohort_look(jvgpu_cohort_t *cohort, uint64_t now_ns)
     cohort->governor.mixed_total = MOST_MIXED;
     cohort->governor.mixed_ns = now_ns;
   }
-  cohort->governor.drain_by_ns = least(cohort->governor.drain_by_ns, now_ns + MOST_DRAIN_NS);
   due_ns = least(due_ns, open_more(cohort, now_ns));
-  due_ns = cohort->governor.next >= 0 ? least(due_ns, MOST_DRAIN_NS) : due_ns;
   for (uint32_t i = 0; i < cohort->count; i++) {
     tell(cohort, i, now_ns, &due_ns);
   }

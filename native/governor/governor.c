@@ -2,8 +2,6 @@
 
 #include "parts.h"
 
-// Nobody is further ahead of the neediest than this for each contender. source: governor_model.py, 2..8 ms.
-#define LAG_NS (4.0 * MS)
 // In a window less may be under way (parts.h): it is waited for at its end.
 #define WINDOW_BOUND_NS (2 * MS)
 

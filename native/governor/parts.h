@@ -13,6 +13,8 @@
 // Who has wanted nothing for so long is no contender.
 #define ACTIVE_NS (1000 * MS)
 #define USE_NS (100.0 * MS)
+// Nobody is further ahead of the neediest than this for each contender. source: governor_model.py, 2..8 ms.
+#define LAG_NS (4.0 * MS)
 #define IS_PRESSED 0.9
 // What may be under way: enough that the GPU does not run dry, little enough that a closed gate bites.
 #define MIXED_BOUND_NS (3 * MS)

@@ -159,12 +159,18 @@ static void learn_fill(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint
   holder->patience_ns = is_heavy(governor, holder) ? PATIENCE_NS : doubled_ns;
 }
 
+// It has to keep out of the next window, which begins when its work is over.
+static bool has_to_drain(const jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t index)
+{
+  return (int)index != governor->next && jvgpu_windows_keep_out(governor, &runners[index]);
+}
+
 // returns: what others, who have to keep out of the next window, still have under way.
 static uint64_t left_of_others(const jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count)
 {
   uint64_t left_ns = 0;
   for (uint32_t i = 0; i < count; i++) {
-    left_ns += (int)i != governor->next && jvgpu_windows_keep_out(governor, &runners[i]) ? runners[i].flight_ns : 0;
+    left_ns += has_to_drain(governor, runners, i) ? runners[i].flight_ns : 0;
   }
   return left_ns;
 }
@@ -175,7 +181,7 @@ static uint64_t done_of_others(const jvgpu_governor_t *governor, const jvgpu_run
 {
   uint64_t done_ns = 0;
   for (uint32_t i = 0; i < count; i++) {
-    if ((int)i != governor->next && jvgpu_windows_keep_out(governor, &runners[i])) {
+    if (has_to_drain(governor, runners, i)) {
       const uint64_t since_ns = now_ns - runners[i].changed_ns;
       done_ns += since_ns < runners[i].flight_ns ? since_ns : runners[i].flight_ns;
     }
@@ -201,7 +207,7 @@ static bool have_drained(const jvgpu_governor_t *governor, jvgpu_runner_t *runne
     return false;
   }
   for (uint32_t i = 0; i < count; i++) {
-    const bool is_other = (int)i != governor->next && jvgpu_windows_keep_out(governor, &runners[i]);
+    const bool is_other = has_to_drain(governor, runners, i);
     if (is_other && runners[i].flight_ns > OVERLAP_NS) {
       note_overrun(governor, &runners[i], now_ns);
     } else if (is_other) {
@@ -287,8 +293,9 @@ static void choose(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t
 {
   const int  last = governor->holder;
   const bool was_trial = last >= 0 && governor->is_trial;
-  const int  to_try = is_mixed_known(governor, now_ns) ? one_to_try(runners, count, now_ns) : -1;
-  const int  heavy = is_mixed_known(governor, now_ns) ? neediest_heavy(governor, runners, count) : -1;
+  const bool is_known = is_mixed_known(governor, now_ns);
+  const int  to_try = is_known ? one_to_try(runners, count, now_ns) : -1;
+  const int  heavy = is_known ? neediest_heavy(governor, runners, count) : -1;
   const int  other = was_trial ? another(runners, count, last) : -1;
   if (to_try >= 0 && to_try != last) {
     prepare_window(governor, runners, count, to_try, true, now_ns);

@@ -168,6 +168,12 @@ SIM_API CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, u
   return create(context, flags, device, 3020);
 }
 
+// Why what is no living context is refused.
+static CUresult not_alive(CUcontext context)
+{
+  return context == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_CONTEXT;
+}
+
 static CUresult destroy(CUcontext context)
 {
   const CUresult ready = sim_ready();
@@ -175,7 +181,7 @@ static CUresult destroy(CUcontext context)
     return ready;
   }
   if (!sim_context_is_alive(context) || context->is_primary) {
-    return context == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_CONTEXT;
+    return not_alive(context);
   }
   if (sim_thread.depth > 0 && sim_thread.stack[sim_thread.depth - 1] == context) {
     sim_thread.depth--;
@@ -336,10 +342,7 @@ SIM_API CUresult cuCtxPushCurrent_v2(CUcontext context)
   if (ready != CUDA_SUCCESS) {
     return ready;
   }
-  if (!sim_context_is_alive(context)) {
-    return context == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_CONTEXT;
-  }
-  return push(context);
+  return sim_context_is_alive(context) ? push(context) : not_alive(context);
 }
 
 SIM_API CUresult cuCtxPushCurrent(CUcontext context)

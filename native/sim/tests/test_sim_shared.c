@@ -90,13 +90,14 @@ static void check_fit(sim_shared_t *shared)
   CHECK("two halves always fit", rivals->refused == 0);
 }
 
-static void check_killed(sim_shared_t *shared)
+// Start a child that takes the whole board and keeps it until it is killed. returns: its id, -1 = it has none.
+static pid_t start_holder(sim_shared_t *shared)
 {
   int  ready[2];
   char byte = 0;
   if (pipe(ready) != 0) {
     CHECK("a pipe", 0);
-    return;
+    return -1;
   }
   const pid_t pid = fork();
   if (pid == 0) {
@@ -106,8 +107,19 @@ static void check_killed(sim_shared_t *shared)
     }
     _exit(1);
   }
-  sim_slot_t *slot = sim_shared_claim_slot(shared);
   CHECK("the child took the whole board", read(ready[0], &byte, 1) == 1 && byte == 1);
+  close(ready[0]);
+  close(ready[1]);
+  return pid;
+}
+
+static void check_killed(sim_shared_t *shared)
+{
+  const pid_t pid = start_holder(shared);
+  if (pid < 0) {
+    return;
+  }
+  sim_slot_t *slot = sim_shared_claim_slot(shared);
   CHECK("a full board refuses", !sim_shared_reserve(shared, slot, 0, 1));
   CHECK("what a living process holds is counted", sim_shared_used(shared, 0) == BOARD_BYTES);
   kill(pid, SIGKILL);
@@ -123,23 +135,12 @@ static void check_killed(sim_shared_t *shared)
 // Catches a bug where a process without a descriptor left took all others for dead, and their memory from them.
 static void check_descriptors(sim_shared_t *shared)
 {
-  int  ready[2];
-  char byte = 0;
-  if (pipe(ready) != 0) {
-    CHECK("a pipe", 0);
+  const pid_t pid = start_holder(shared);
+  if (pid < 0) {
     return;
   }
-  const pid_t pid = fork();
-  if (pid == 0) {
-    byte = (char)sim_shared_reserve(shared, sim_shared_claim_slot(shared), 0, BOARD_BYTES);
-    if (write(ready[1], &byte, 1) == 1) {
-      pause();
-    }
-    _exit(1);
-  }
   struct rlimit limit;
-  CHECK("the child took the whole board", read(ready[0], &byte, 1) == 1 && byte == 1);
-  sim_slot_t *slot = sim_shared_claim_slot(shared);
+  sim_slot_t   *slot = sim_shared_claim_slot(shared);
   getrlimit(RLIMIT_NOFILE, &limit);
   const struct rlimit none = {.rlim_cur = 0, .rlim_max = limit.rlim_max};
   setrlimit(RLIMIT_NOFILE, &none);
