@@ -111,10 +111,11 @@ void jvgpu_pool_created(jvgpu_process_t *self, CUmemoryPool pool, int device)
 
 // --- pools that go ----------------------------------------------------------------------------------------
 //
-// The driver is never asked about a pool that it was told to destroy, nor about memory of one: after such questions a
-// process ended in cuMemPoolDestroy of the next pool (H200, driver 580.159.04). Who asks is counted in `looks`, and who
-// destroys waits for them. A pool of which something is in use when its program destroys it is `left`: the driver is told
-// once nothing of it is in use any more.
+// The driver is never asked about a pool that it was told to destroy, nor about memory of one. A process that did ended in
+// cuMemPoolDestroy of the next pool (H200, driver 580.159.04); whether for that is not known: the same calls by the driver
+// alone end none (benchmarks/memory/orphan_pool.py). Who asks is counted in `looks`, and who destroys waits for
+// them. A pool of which something is in use when its program destroys it is `left`: the driver is told once nothing of it
+// is in use any more.
 
 // Stands for the handle of a pool that is being destroyed: no driver gives it out.
 static CUmemoryPool no_handle(const jvgpu_pool_t *known)
