@@ -99,21 +99,25 @@ void jvgpu_graph_memory_destroyed(jvgpu_process_t *self, CUgraphExec exec)
 
 // --- what the driver has reserved -----------------------------------------------------------------------------------
 
+// Charge the answer to a question, unless a later question's has been charged: no lock is held while the driver
+// answers. Who has launched asks afterwards, so that answer and each later one has the launch's memory in it.
 // returns: bytes given back.
-static uint64_t recharge(jvgpu_process_t *self, uint32_t device, uint64_t now_bytes)
+static uint64_t recharge(jvgpu_process_t *self, uint32_t device, uint64_t question, uint64_t now_bytes)
 {
   jvgpu_slot_t *slot = __atomic_load_n(&self->slot, __ATOMIC_ACQUIRE);
+  uint64_t      given_back = 0;
   jvgpu_lock(&self->graph_memory.lock);
   const uint64_t before = self->graph_memory.charged_bytes[device];
-  self->graph_memory.charged_bytes[device] = now_bytes;
-  jvgpu_unlock(&self->graph_memory.lock);
-  jvgpu_account_count(slot, device, (now_bytes != 0) - (before != 0));
-  if (now_bytes >= before) {
-    jvgpu_account_commit(slot, device, 0, now_bytes - before);
-    return 0;
+  if (question > self->graph_memory.answered[device]) {
+    self->graph_memory.answered[device] = question;
+    self->graph_memory.charged_bytes[device] = now_bytes;
+    given_back = now_bytes < before ? before - now_bytes : 0;
+    jvgpu_account_count(slot, device, (now_bytes != 0) - (before != 0));
+    jvgpu_account_commit(slot, device, 0, now_bytes > before ? now_bytes - before : 0);
+    jvgpu_account_free(slot, device, given_back);
   }
-  jvgpu_account_free(slot, device, before - now_bytes);
-  return before - now_bytes;
+  jvgpu_unlock(&self->graph_memory.lock);
+  return given_back;
 }
 
 // The CUDA device that is `device` of the claim, -1 = none.
@@ -131,12 +135,15 @@ static uint64_t look_at(jvgpu_process_t *self, uint32_t device)
 {
   uint64_t       now_bytes = 0;
   const CUdevice dev = ordinal_of(self, device);
+  jvgpu_lock(&self->graph_memory.lock);
+  const uint64_t question = ++self->graph_memory.asked[device];
+  jvgpu_unlock(&self->graph_memory.lock);
   if (dev < 0 || jvgpu_real.cuDeviceGetGraphMemAttribute == NULL ||
       jvgpu_real.cuDeviceGetGraphMemAttribute(dev, CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, &now_bytes) !=
           CUDA_SUCCESS) {
     return 0;
   }
-  return recharge(self, device, now_bytes);
+  return recharge(self, device, question, now_bytes);
 }
 
 uint64_t jvgpu_graph_memory_look(jvgpu_process_t *self)

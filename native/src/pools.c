@@ -91,6 +91,57 @@ static uint64_t recharge(jvgpu_process_t *self, jvgpu_pool_t *known, uint64_t no
   return before - now_bytes;
 }
 
+// --- what a pool has reserved -----------------------------------------------------------------------------
+//
+// No lock is held while the driver answers, so an answer may be older than another thread's allocation. Questions are
+// numbered: an answer counts only where no later question's has been charged. Who has allocated asks afterwards, so the
+// answer to that question, and to each later one, has the allocation in it.
+
+// returns: the question's number. pre: pool_lock is held. Until it is answered nobody destroys the pool.
+static uint64_t ask(jvgpu_pool_t *known)
+{
+  __atomic_store_n(&known->looks, known->looks + 1, __ATOMIC_RELAXED);
+  return ++known->asked;
+}
+
+// pre: pool_lock is held. returns: bytes given back.
+static uint64_t answered(jvgpu_process_t *self, jvgpu_pool_t *known, uint64_t question, uint64_t now_bytes)
+{
+  uint64_t given_back = 0;
+  if (question > known->answered) {
+    known->answered = question;
+    given_back = recharge(self, known, now_bytes);
+  }
+  return given_back;
+}
+
+// pre: pool_lock is held.
+static void asked(jvgpu_pool_t *known)
+{
+  // Release: who sees nobody ask sees what was charged.
+  __atomic_store_n(&known->looks, known->looks - 1, __ATOMIC_RELEASE);
+}
+
+// Charge what the pool has after an allocation for which `bytes` were set aside.
+static void charge_reserved(jvgpu_process_t *self, jvgpu_pool_t *known, CUmemoryPool pool, uint64_t bytes)
+{
+  uint64_t now_bytes = 0;
+  // Usually the pool has not grown, nobody else asks, and there is nothing to do.
+  if (reserved_bytes(pool, &now_bytes) && __atomic_load_n(&known->looks, __ATOMIC_ACQUIRE) == 0 &&
+      now_bytes == __atomic_load_n(&known->charged_bytes, __ATOMIC_RELAXED)) {
+    return;
+  }
+  jvgpu_lock(&self->pool_lock);
+  const uint64_t question = ask(known);
+  jvgpu_unlock(&self->pool_lock);
+  const bool is_known = reserved_bytes(pool, &now_bytes);
+  jvgpu_lock(&self->pool_lock);
+  // Where the driver does not say: what was set aside, until it does.
+  (void)answered(self, known, question, is_known ? now_bytes : known->charged_bytes + bytes);
+  asked(known);
+  jvgpu_unlock(&self->pool_lock);
+}
+
 void jvgpu_pool_created(jvgpu_process_t *self, CUmemoryPool pool, int device)
 {
   jvgpu_pool_t *known = find_or_add(self, pool, device);
@@ -201,7 +252,7 @@ CUresult jvgpu_pool_destroy(jvgpu_process_t *self, CUmemoryPool pool)
 }
 
 // returns: the pool, which stays as long as it is looked at; NULL when there is nothing to look at.
-static CUmemoryPool begin_look(jvgpu_process_t *self, jvgpu_pool_t *each, int device)
+static CUmemoryPool begin_look(jvgpu_process_t *self, jvgpu_pool_t *each, int device, uint64_t *question)
 {
   CUmemoryPool pool = NULL;
   if (__atomic_load_n(&each->pool, __ATOMIC_RELAXED) == NULL) {
@@ -211,7 +262,7 @@ static CUmemoryPool begin_look(jvgpu_process_t *self, jvgpu_pool_t *each, int de
   if (each->pool != NULL && each->is_going == 0 && (each->charged_bytes != 0 || each->is_left != 0) &&
       (device == JVGPU_NO_DEVICE || each->device == (uint32_t)device)) {
     pool = each->pool;
-    each->looks++;
+    *question = ask(each);
   }
   jvgpu_unlock(&self->pool_lock);
   return pool;
@@ -223,7 +274,8 @@ static uint64_t look(jvgpu_process_t *self, int device, bool trim)
   uint64_t given_back = 0;
   for (size_t i = 0; i < JVGPU_MOST_POOLS; i++) {
     jvgpu_pool_t *each = &self->pools[i];
-    CUmemoryPool  pool = begin_look(self, each, device);
+    uint64_t      question = 0;
+    CUmemoryPool  pool = begin_look(self, each, device, &question);
     uint64_t      now_bytes = UINT64_MAX;
     uint64_t      in_use_bytes = UINT64_MAX;
     if (pool == NULL) {
@@ -236,10 +288,11 @@ static uint64_t look(jvgpu_process_t *self, int device, bool trim)
     const bool is_unused = each->is_left != 0 && bytes_of(pool, ATTRIBUTE_USED_CURRENT, &in_use_bytes) &&
                            in_use_bytes == 0 && __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) == 0;
     jvgpu_lock(&self->pool_lock);
-    each->looks--;
+    // Who makes a pool grow charges it.
     if (is_known && now_bytes < each->charged_bytes) {
-      given_back += recharge(self, each, now_bytes);
+      given_back += answered(self, each, question, now_bytes);
     }
+    asked(each);
     // The last of several threads that look.
     const bool     destroys = is_unused && each->looks == 0 && each->is_going == 0;
     const uint64_t charged_bytes = each->charged_bytes;
@@ -346,18 +399,12 @@ jvgpu_charge_t jvgpu_pool_begin(CUmemoryPool *pool, uint64_t bytes, CUstream str
 
 CUresult jvgpu_pool_settle(const jvgpu_charge_t *charge, CUresult result, CUmemoryPool pool)
 {
-  uint64_t now_bytes = 0;
   if (charge->self == NULL) {
     return result;
   }
-  if (result == CUDA_SUCCESS && pool != NULL && reserved_bytes(pool, &now_bytes)) {
-    jvgpu_pool_t *known = find(charge->self, pool);
-    // Usually the pool has not grown, and there is nothing to do.
-    if (known != NULL && now_bytes != __atomic_load_n(&known->charged_bytes, __ATOMIC_RELAXED)) {
-      jvgpu_lock(&charge->self->pool_lock);
-      recharge(charge->self, known, now_bytes);
-      jvgpu_unlock(&charge->self->pool_lock);
-    }
+  jvgpu_pool_t *known = result == CUDA_SUCCESS && pool != NULL ? find(charge->self, pool) : NULL;
+  if (known != NULL) {
+    charge_reserved(charge->self, known, pool, charge->bytes);
   }
   jvgpu_account_cancel(charge->slot, (uint32_t)charge->device, charge->bytes);
   return result;

@@ -35,6 +35,8 @@ typedef struct jvgpu_pool_s {
   uint32_t     is_left;    // destroyed by the program; by the driver only when nothing of it is in use any more
   uint32_t     is_going;   // a thread destroys it: no other may ask the driver about it
   uint32_t     looks;      // threads that ask the driver about it now
+  uint64_t     asked;      // questions so far how much it has reserved
+  uint64_t     answered;   // the newest of them whose answer was charged
   uint64_t     charged_bytes;
 } jvgpu_pool_t;
 
@@ -45,6 +47,8 @@ typedef struct jvgpu_graph_memory_s {
   jvgpu_lock_t  lock;
   uint32_t      trims;    // times that unused memory was let go of
   jvgpu_table_t needs;  // executable graph and device -> bytes of its allocations; owner: trims + 1 at its last launch
+  uint64_t      asked[JVGPU_MAX_DEVICES];  // questions so far how much is reserved
+  uint64_t      answered[JVGPU_MAX_DEVICES];  // the newest of them whose answer was charged
   uint64_t      charged_bytes[JVGPU_MAX_DEVICES];
 } jvgpu_graph_memory_t;
 
