@@ -1,12 +1,10 @@
-// Contexts: a stack per thread, one primary context per device, and what each costs on the board.
+// The life of contexts: one primary context per device, and what each costs on the board.
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "driver.h"
 #include "range.h"
-
-_Thread_local sim_thread_t sim_thread __attribute__((tls_model("initial-exec")));
 
 static struct {
   CUcontext    primary[SIM_MAX_BOARDS];
@@ -20,23 +18,6 @@ static const size_t default_limits[SIM_LIMITS] = {1024, 8388608, 8388608, 2, 204
 bool sim_context_is_alive(CUcontext context)
 {
   return context != NULL && context->magic == SIM_CONTEXT_MAGIC;
-}
-
-CUresult sim_current(CUcontext *context)
-{
-  const CUresult ready = sim_ready();
-  if (ready != CUDA_SUCCESS) {
-    return ready;
-  }
-  CUcontext top = sim_thread.depth > 0 ? sim_thread.stack[sim_thread.depth - 1] : NULL;
-  if (top == NULL) {
-    return CUDA_ERROR_INVALID_CONTEXT;
-  }
-  if (!sim_context_is_alive(top)) {
-    return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  }
-  *context = top;
-  return sim_context_check(top);
 }
 
 static sim_use_t *use_of(CUdevice device)
@@ -119,15 +100,6 @@ static void unmake(CUcontext context)
   atomic_fetch_sub(&use_of(context->device)->contexts, 1);
 }
 
-static CUresult push(CUcontext context)
-{
-  if (sim_thread.depth == SIM_STACK_DEPTH) {
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  sim_thread.stack[sim_thread.depth++] = context;
-  return CUDA_SUCCESS;
-}
-
 static CUresult create(CUcontext *out, unsigned int flags, CUdevice device, unsigned int api_version)
 {
   CUresult result = sim_check_device(device);
@@ -140,7 +112,7 @@ static CUresult create(CUcontext *out, unsigned int flags, CUdevice device, unsi
   pthread_mutex_lock(&sim_lock);
   result = make(device, flags, api_version, sim_board(device)->context_bytes, out);
   pthread_mutex_unlock(&sim_lock);
-  return result == CUDA_SUCCESS ? push(*out) : result;
+  return result == CUDA_SUCCESS ? sim_stack_push(*out) : result;
 }
 
 SIM_API CUresult cuCtxCreate(CUcontext *context, unsigned int flags, CUdevice device)
@@ -168,12 +140,6 @@ SIM_API CUresult cuCtxCreate_v4(CUcontext *context, CUctxCreateParams *params, u
   return create(context, flags, device, 3020);
 }
 
-// Why what is no living context is refused.
-static CUresult not_alive(CUcontext context)
-{
-  return context == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_CONTEXT;
-}
-
 static CUresult destroy(CUcontext context)
 {
   const CUresult ready = sim_ready();
@@ -181,11 +147,9 @@ static CUresult destroy(CUcontext context)
     return ready;
   }
   if (!sim_context_is_alive(context) || context->is_primary) {
-    return not_alive(context);
+    return sim_context_refusal(context);
   }
-  if (sim_thread.depth > 0 && sim_thread.stack[sim_thread.depth - 1] == context) {
-    sim_thread.depth--;
-  }
+  sim_stack_leave(context);
   pthread_mutex_lock(&sim_lock);
   unmake(context);
   pthread_mutex_unlock(&sim_lock);
@@ -255,9 +219,7 @@ CUresult sim_context_green(CUdevice device, uint32_t sm_count, CUcontext *contex
 
 void sim_context_green_destroy(CUcontext context)
 {
-  if (sim_thread.depth > 0 && sim_thread.stack[sim_thread.depth - 1] == context) {
-    sim_thread.depth--;
-  }
+  sim_stack_leave(context);
   pthread_mutex_lock(&sim_lock);
   unmake(context);
   pthread_mutex_unlock(&sim_lock);
@@ -334,72 +296,4 @@ SIM_API CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int fla
 SIM_API CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned int flags)
 {
   return cuDevicePrimaryCtxSetFlags_v2(device, flags);
-}
-
-SIM_API CUresult cuCtxPushCurrent_v2(CUcontext context)
-{
-  const CUresult ready = sim_ready();
-  if (ready != CUDA_SUCCESS) {
-    return ready;
-  }
-  return sim_context_is_alive(context) ? push(context) : not_alive(context);
-}
-
-SIM_API CUresult cuCtxPushCurrent(CUcontext context)
-{
-  return cuCtxPushCurrent_v2(context);
-}
-
-SIM_API CUresult cuCtxPopCurrent_v2(CUcontext *context)
-{
-  const CUresult ready = sim_ready();
-  if (ready != CUDA_SUCCESS) {
-    return ready;
-  }
-  if (sim_thread.depth == 0) {
-    return CUDA_ERROR_INVALID_CONTEXT;
-  }
-  CUcontext top = sim_thread.stack[--sim_thread.depth];
-  if (context != NULL) {
-    *context = top;
-  }
-  return CUDA_SUCCESS;
-}
-
-SIM_API CUresult cuCtxPopCurrent(CUcontext *context)
-{
-  return cuCtxPopCurrent_v2(context);
-}
-
-SIM_API CUresult cuCtxSetCurrent(CUcontext context)
-{
-  const CUresult ready = sim_ready();
-  if (ready != CUDA_SUCCESS) {
-    return ready;
-  }
-  if (context == NULL) {
-    sim_thread.depth -= sim_thread.depth > 0;
-    return CUDA_SUCCESS;
-  }
-  if (!sim_context_is_alive(context)) {
-    return CUDA_ERROR_INVALID_CONTEXT;
-  }
-  if (sim_thread.depth == 0) {
-    return push(context);
-  }
-  sim_thread.stack[sim_thread.depth - 1] = context;
-  return CUDA_SUCCESS;
-}
-
-SIM_API CUresult cuCtxGetCurrent(CUcontext *context)
-{
-  const CUresult ready = sim_ready();
-  if (ready != CUDA_SUCCESS) {
-    return ready;
-  }
-  if (context == NULL) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  *context = sim_thread.depth > 0 ? sim_thread.stack[sim_thread.depth - 1] : NULL;
-  return CUDA_SUCCESS;
 }

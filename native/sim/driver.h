@@ -195,6 +195,11 @@ bool sim_is_missing(const sim_shared_t *shared, const char *name);
 // returns: CUDA_SUCCESS and the calling thread's context; CUDA_ERROR_INVALID_CONTEXT when it has none
 CUresult sim_current(CUcontext *context);
 bool sim_context_is_alive(CUcontext context);
+// Why what is no living context is refused.
+CUresult sim_context_refusal(CUcontext context);
+CUresult sim_stack_push(CUcontext context);
+// Takes a context that goes off the calling thread's stack if it is the current one.
+void sim_stack_leave(CUcontext context);
 // returns: the device's primary context, made if needed, and counted once more (memory pools live on devices)
 CUresult sim_context_primary(CUdevice device, CUcontext *context);
 // A context with a part of the SMs, which costs nothing beside the primary one (green.c).
