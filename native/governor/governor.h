@@ -98,6 +98,7 @@ typedef struct jvgpu_governor_s {
   uint64_t quantum_ns;  // how long it may be
   bool     was_given_up;  // its holder had nothing to do any more
   bool     has_short_work;  // somebody comes and goes
+  bool     are_full;  // all that always want something fill their windows
   uint64_t window_given_ns;  // what its holder had under way then, and was charged since
   uint64_t beside_ns;  // what others were charged since
   double   mixed_total;  // part of the time in which the GPU works while runners interleave, lately

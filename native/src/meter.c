@@ -25,6 +25,7 @@ struct jvgpu_meter_s {
   uint64_t due_ns;        // GPU time at which the next sample is due
   uint32_t last_sampled;  // the sampler's count of launches at the last sample
   uint32_t random;
+  uint64_t given_back_ns; // charged too much, to be taken off what is charged next
   CUstream last_stream;  // of the latest launch
   // In flight: from the first launch after the host saw everything done, to the next such moment.
   uint64_t        flight_begun_ns;   // 0 = nothing is in flight
@@ -108,12 +109,28 @@ static bool look_at_flight(jvgpu_process_t *self, jvgpu_meter_t *meter, int devi
   return is_idle;
 }
 
-static void charge_late(jvgpu_meter_t *meter, jvgpu_use_t *use, uint64_t late_ns)
+// What is charged only rises: what was too much is taken off what comes next.
+static void charge_late(jvgpu_meter_t *meter, jvgpu_use_t *use, int64_t late_ns)
 {
-  if (late_ns != 0) {
-    __atomic_fetch_add(&use->busy_ns, late_ns, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&use->sm_ns, meter->sampler.late_sm_ns, __ATOMIC_RELAXED);
+  if (late_ns < 0) {
+    __atomic_fetch_add(&meter->given_back_ns, (uint64_t)-late_ns, __ATOMIC_RELAXED);
+  } else if (late_ns > 0) {
+    __atomic_fetch_add(&use->busy_ns, (uint64_t)late_ns, __ATOMIC_RELAXED);
+    const int64_t sm_ns = meter->sampler.late_sm_ns;
+    __atomic_fetch_add(&use->sm_ns, sm_ns > 0 ? (uint64_t)sm_ns : 0, __ATOMIC_RELAXED);
   }
+}
+
+// returns: what is left to charge of a launch once what was charged too much before is taken off.
+static uint64_t less_given_back(jvgpu_meter_t *meter, uint64_t charge_ns)
+{
+  uint64_t back_ns = __atomic_load_n(&meter->given_back_ns, __ATOMIC_RELAXED);
+  uint64_t part_ns;
+  do {
+    part_ns = back_ns < charge_ns ? back_ns : charge_ns;
+  } while (!__atomic_compare_exchange_n(&meter->given_back_ns, &back_ns, back_ns - part_ns, false, __ATOMIC_RELAXED,
+                                        __ATOMIC_RELAXED));
+  return charge_ns - part_ns;
 }
 
 void jvgpu_meter_drained(jvgpu_process_t *self)
@@ -126,7 +143,7 @@ void jvgpu_meter_drained(jvgpu_process_t *self)
     const uint64_t begun_ns = __atomic_exchange_n(&meter->flight_begun_ns, 0, __ATOMIC_RELAXED);
     // A program may end here: its first samples are done now, and no later launch would take them in.
     if (__atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) == 0) {
-      const uint64_t late_ns = jvgpu_sampler_collect(&meter->sampler, contenders_of(self, device));
+      const int64_t late_ns = jvgpu_sampler_collect(&meter->sampler, contenders_of(self, device));
       charge_late(meter, use_of(self, device), late_ns);
     }
     if (begun_ns != 0) {
@@ -158,13 +175,20 @@ void jvgpu_meter_drained_event(jvgpu_process_t *self)
 static uint64_t charge(jvgpu_meter_t *meter, jvgpu_use_t *use, jvgpu_shape_t *shape, uint64_t *charged_ns)
 {
   const uint64_t duration_ns = __atomic_load_n(&shape->duration_ns, __ATOMIC_RELAXED);
+  // Not atomic on purpose, as the sampler's own count: what threads lose of it is a sample's error.
+  shape->made += 1;
   if (duration_ns == 0) {
+    shape->unknown += 1;
     __atomic_fetch_add(&shape->uncharged, 1, __ATOMIC_RELAXED);
     return __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED);
   }
   const uint64_t overlap_ppm = __atomic_load_n(&meter->sampler.overlap_ppm, __ATOMIC_RELAXED);
-  const uint64_t charge_ns = overlap_ppm == 1000000 ? duration_ns : duration_ns * overlap_ppm / 1000000;
+  uint64_t       charge_ns = overlap_ppm == 1000000 ? duration_ns : duration_ns * overlap_ppm / 1000000;
   *charged_ns = charge_ns;
+  shape->sum_ns += charge_ns;
+  if (__builtin_expect(__atomic_load_n(&meter->given_back_ns, __ATOMIC_RELAXED) != 0, 0)) {
+    charge_ns = less_given_back(meter, charge_ns);
+  }
   __atomic_fetch_add(&use->sm_ns, charge_ns * shape->sm_ppm / 1000000, __ATOMIC_RELAXED);
   return __atomic_add_fetch(&use->busy_ns, charge_ns, __ATOMIC_RELAXED);
 }
@@ -200,7 +224,10 @@ static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int devi
 {
   const jvgpu_control_device_t *limits = &self->control->devices[device];
   const bool                    free_alone = contenders_of(self, device) <= 1 && limits->ceiling_ppm >= 1000000;
-  const uint64_t                interval_ns = free_alone ? ALONE_NS : CONTENDED_NS;
+  // The more is queued, the further ahead of the GPU the host is, and the more a sample has to stand for.
+  const uint64_t pending = jvgpu_sampler_pending(&meter->sampler);
+  const uint64_t interval_ns = free_alone ? ALONE_NS + ALONE_NS * pending * pending / 16 : CONTENDED_NS;
+  meter->sampler.is_free = free_alone;
   // Between half and one and a half intervals, so that no loop keeps step with us.
   meter->random = meter->random * 1664525u + 1013904223u;
   meter->due_ns = busy_ns + interval_ns / 2 + interval_ns * (meter->random >> 16) / 65536;
@@ -240,11 +267,11 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
   if (quiet || (!is_new && busy_ns < meter->due_ns)) {
     return launch;
   }
-  uint64_t   late_ns;
+  int64_t    late_ns;
   const bool is_idle = look_at_flight(self, meter, device, stream, busy_ns);
   const int  sample = jvgpu_sampler_open(&meter->sampler, shape, stream, is_idle, calls, contenders_of(self, device),
                                          busy_ns, &late_ns);
-  set_next(self, meter, device, busy_ns + late_ns);
+  set_next(self, meter, device, busy_ns + (late_ns > 0 ? (uint64_t)late_ns : 0));
   charge_late(meter, use, late_ns);
   if (sample >= 0) {
     launch.meter = meter;
@@ -258,6 +285,14 @@ void jvgpu_meter_waits(jvgpu_process_t *self, int device)
   jvgpu_meter_t *meter = meter_of(self, device);
   if (meter != NULL) {
     note_flight(meter, __atomic_load_n(&use_of(self, device)->busy_ns, __ATOMIC_RELAXED));
+  }
+}
+
+void jvgpu_meter_gated(jvgpu_process_t *self, int device)
+{
+  jvgpu_meter_t *meter = __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
+  if (meter != NULL) {
+    jvgpu_sampler_gated(&meter->sampler);
   }
 }
 

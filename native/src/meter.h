@@ -45,6 +45,8 @@ void jvgpu_meter_end(jvgpu_launch_t launch, CUstream stream, const jvgpu_stream_
 
 // A launch is about to wait for leave to go: what is not launched for that reason waits too.
 void jvgpu_meter_waits(struct jvgpu_process_s *self, int device);
+// It stood at a closed gate.
+void jvgpu_meter_gated(struct jvgpu_process_s *self, int device);
 
 // The host has seen that everything launched so far is done.
 void jvgpu_meter_drained(struct jvgpu_process_s *self);

@@ -237,6 +237,7 @@ static bool try_to_pass(jvgpu_pacer_t *pacer, bool is_bounded, uint64_t now_ns)
   jvgpu_unlock(&pacer->lock);
   if (is_closed(limits)) {
     wait_at_gate(limits, under_way_ns);
+    jvgpu_meter_gated(pacer->self, pacer->device);
     return false;
   }
   if (!has_room) {

@@ -14,8 +14,9 @@
 // source: measured, H200: 4.7..5.1 µs for a host way of 4.1..4.2 µs.
 #define IDLE_EXTRA_NS 650.0
 
-// Beyond this the second event came too late to end with the launch.
+// Later than this the second event may have come after the launch's end, where the launch was short.
 #define MOST_LATE_NS 4000.0
+#define LATE_SPARE_NS 2000.0
 // The way of a launch from the host to the GPU, and of an event's end back, with room to spare. Only
 // an event that is not done so long after the launch shows that the launch was there before it.
 // source: measured, H200: an idle GPU has done an event 4 µs after it was recorded.
@@ -32,7 +33,6 @@
 #define SPAN_LAUNCHES_A_STREAM 6u
 #define SPANS_EVERY 3u
 #define LEAST_SPAN 8u
-#define MOST_SPAN 64u
 #define SPAN_CUT_NS 100000.0
 // On one stream it ends where a lost turn would not stand out any more.
 #define SPAN_NS UINT64_C(1000000)
@@ -68,13 +68,19 @@ static void set_overlap(jvgpu_sampler_t *sampler, double seen)
                    __ATOMIC_RELAXED);
 }
 
-static void learn_span(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, double elapsed_ns)
+static void learn_span(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, double elapsed_ns, uint32_t contenders)
 {
   const double own_ns = elapsed_ns - PAIR_NS;
   const bool   was_cut = own_ns > sample->charged_ns * 1.2 + SPAN_CUT_NS;
+  sampler->spans += 1;
   if (sampler->streams < 2) {
     const uint32_t next = sample->was_queued ? sampler->span_launches * 2 : sampler->span_launches / 2;
-    sampler->span_launches = next < LEAST_SPAN ? LEAST_SPAN : next > MOST_SPAN ? MOST_SPAN : next;
+    sampler->span_launches = next < LEAST_SPAN ? LEAST_SPAN : next > JVGPU_MOST_SPAN ? JVGPU_MOST_SPAN : next;
+    // Not where a launch between slipped past, as between threads.
+    if (sample->was_queued && sample->spanned == sample->launches) {
+      jvgpu_shapes_learn_span(sample->shapes, sample->spanned, own_ns, contenders > 1, sampler->spans);
+    }
+    return;
   }
   if (sample->was_queued && sample->charged_ns > 0 && !was_cut) {
     set_overlap(sampler, own_ns / sample->charged_ns);
@@ -82,13 +88,26 @@ static void learn_span(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, d
 }
 
 // The GPU waited for this launch: what the host did meanwhile is known, and taken off, if the stream
-// was idle and nothing held the host up after the launch.
-static bool is_usable_unqueued(const jvgpu_sample_t *sample)
+// was idle. A host that was held up after the launch does not matter where the launch took longer than that.
+static bool is_usable_unqueued(const jvgpu_sample_t *sample, double own_ns)
 {
-  return !sample->is_over && sample->was_idle && sample->late_ns < MOST_LATE_NS;
+  return !sample->is_over && sample->was_idle &&
+         (sample->late_ns < MOST_LATE_NS || own_ns > sample->late_ns + LATE_SPARE_NS);
 }
 
-static uint64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uint32_t contenders)
+// What the launches that a sample stands for, from its own to the next that was sampled, were charged too little. Beside
+// others little is under way, and what was charged was known a moment before.
+static double owed_ns(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, double own_ns, uint32_t contenders)
+{
+  if (contenders > 1 || !sampler->is_free || !jvgpu_shape_agrees(sample->shape, own_ns, sample->launches)) {
+    return 0;
+  }
+  return jvgpu_shape_owed_ns(sample->shape, sample->from,
+                             sample->has_next ? sample->to : jvgpu_shape_mark(sample->shape),
+                             own_ns / sample->launches);
+}
+
+static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uint32_t contenders)
 {
   float         elapsed_ms = 0;
   jvgpu_turns_t turns = {.on_fraction = 1.0};
@@ -102,40 +121,42 @@ static uint64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, ui
   // The agent counts processes that launched within the last second, which this one then has not.
   contenders += now_ns() - sample->made_ns > COUNTED_NS;
   if (sample->shape == NULL) {
-    learn_span(sampler, sample, elapsed_ns);
+    learn_span(sampler, sample, elapsed_ns, contenders);
     return 0;
   }
-  if (!sample->was_queued && !is_usable_unqueued(sample)) {
+  const double own_ns = elapsed_ns - (sample->was_queued ? PAIR_NS : sample->host_ns + IDLE_EXTRA_NS);
+  if (!sample->was_queued && !is_usable_unqueued(sample, own_ns)) {
     sample->shape->singly = sample->is_over ? SINGLY_SAMPLES : sample->shape->singly;
-    return 0;
+    // Too much rather than nothing: what is not known is never free, and the first clean sample takes its place.
+    return sample->is_over ? 0 : (int64_t)jvgpu_shape_guess(sample->shape, elapsed_ns - PAIR_NS);
   }
   sample->shape->singly -= sample->shape->singly != 0;
   if (sample->is_over && sampler->streams > 1) {
     // A run over several streams has their overlap in it already.
     set_overlap(sampler, 1.0);
   }
-  const double own_ns = elapsed_ns - (sample->was_queued ? PAIR_NS : sample->host_ns + IDLE_EXTRA_NS);
   if (!sample->was_queued && contenders > 1) {
     // Another may have had the GPU in the host's pause, and for how long nobody knows.
-    return jvgpu_shape_guess(sample->shape, own_ns);
+    return (int64_t)jvgpu_shape_guess(sample->shape, own_ns);
   }
   if (jvgpu_shape_needs_turns(sample->shape, own_ns, sample->launches)) {
     turns = jvgpu_pulse_turns(&sampler->pulse, sampler->ctx, contenders, (uint64_t)sample->made_ns);
   }
-  return jvgpu_shape_learn(sample->shape, own_ns, sample->launches, turns);
+  const uint64_t late_ns = jvgpu_shape_learn(sample->shape, own_ns, sample->launches, turns);
+  return (int64_t)late_ns + (int64_t)owed_ns(sampler, sample, own_ns, contenders);
 }
 
-static uint64_t collect(jvgpu_sampler_t *sampler, uint32_t contenders)
+static int64_t collect(jvgpu_sampler_t *sampler, uint32_t contenders)
 {
-  uint64_t late_ns = 0;
+  int64_t late_ns = 0;
   sampler->late_sm_ns = 0;
   for (int i = 0; i < JVGPU_MOST_SAMPLES; i++) {
     jvgpu_sample_t *sample = &sampler->samples[i];
     if (__atomic_load_n(&sample->state, __ATOMIC_ACQUIRE) == JVGPU_SAMPLE_PENDING &&
         jvgpu_real.cuEventQuery(sample->ended) == CUDA_SUCCESS) {
-      const uint64_t more_ns = learn(sampler, sample, contenders);
+      const int64_t more_ns = learn(sampler, sample, contenders);
       late_ns += more_ns;
-      sampler->late_sm_ns += more_ns != 0 ? more_ns * sample->shape->sm_ppm / 1000000 : 0;
+      sampler->late_sm_ns += more_ns != 0 ? (int64_t)((double)more_ns * sample->shape->sm_ppm / 1e6) : 0;
       sample->state = JVGPU_SAMPLE_FREE;
     }
   }
@@ -164,6 +185,20 @@ static bool prepare(jvgpu_sampler_t *sampler)
   return true;
 }
 
+// From here on `sample` stands for the launches of its shape, and the one before does not.
+static void mark(jvgpu_sampler_t *sampler, jvgpu_sample_t *sample)
+{
+  sample->from = jvgpu_shape_mark(sample->shape);
+  for (int i = 0; i < JVGPU_MOST_SAMPLES; i++) {
+    jvgpu_sample_t *before = &sampler->samples[i];
+    if (before != sample && __atomic_load_n(&before->state, __ATOMIC_ACQUIRE) != JVGPU_SAMPLE_FREE &&
+        before->shape == sample->shape && !before->has_next) {
+      before->has_next = true;
+      before->to = sample->from;
+    }
+  }
+}
+
 // returns: the index of a sample whose first event is recorded on `stream`, or -1.
 static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream, const jvgpu_stream_calls_t *calls)
 {
@@ -179,7 +214,12 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
     sample->shape = shape;
     sample->launches = 1;
     sample->is_over = false;
+    sample->has_next = false;
+    sample->spanned = 0;
     sample->made_ns = now_ns();
+    if (shape != NULL) {
+      mark(sampler, sample);
+    }
     return i;
   }
   return -1;
@@ -219,14 +259,18 @@ static void drop_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open)
 }
 
 // Count the streams, and open a span when it is one's turn. returns: whether no run is to be opened beside it.
-static bool look_at_streams(jvgpu_sampler_t *sampler, CUstream stream, const jvgpu_stream_calls_t *calls,
-                            uint64_t busy_ns)
+static bool look_at_streams(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream,
+                            const jvgpu_stream_calls_t *calls, uint64_t busy_ns)
 {
   const uint32_t before = sampler->streams;
   sampler->streams = (uint32_t)__builtin_popcountll(sampler->streams_seen);
   sampler->streams_seen = 0;
   const bool is_one = sampler->streams < 2;
-  if (is_one != (before < 2) || (!is_one && !sampler->is_mixed)) {
+  if (is_one) {
+    // What company does to launches on one stream is known of each shape.
+    sampler->overlap = 1.0;
+    __atomic_store_n(&sampler->overlap_ppm, 1000000, __ATOMIC_RELAXED);
+  } else if (before < 2 || !sampler->is_mixed) {
     set_overlap(sampler, 1.0);
   }
   sampler->turn += 1;
@@ -236,13 +280,14 @@ static bool look_at_streams(jvgpu_sampler_t *sampler, CUstream stream, const jvg
   const int sample = begin(sampler, NULL, stream, calls);
   if (sample >= 0) {
     const uint32_t launches = is_one ? sampler->span_launches : SPAN_LAUNCHES_A_STREAM * sampler->streams;
+    sampler->samples[sample].shapes[sampler->samples[sample].spanned++] = shape;
     open_over(sampler, &sampler->span, sample, stream, launches, busy_ns);
   }
   return is_one;
 }
 
 int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream, bool is_idle,
-                       const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns, uint64_t *late_ns)
+                       const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns, int64_t *late_ns)
 {
   int sample = -1;
   *late_ns = 0;
@@ -253,7 +298,7 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
   if (prepare(sampler)) {
     *late_ns = collect(sampler, contenders);
     const bool is_spans =
-        sampler->span.sample < 0 && shape->samples != 0 && look_at_streams(sampler, stream, calls, busy_ns);
+        sampler->span.sample < 0 && shape->samples != 0 && look_at_streams(sampler, shape, stream, calls, busy_ns);
     // Streams take turns on the GPU: one launch alone says little there, once a first guess is made, and
     // a run has to go round at least twice.
     const bool alone = sampler->streams < 2 || !sampler->is_mixed || shape->samples == 0;
@@ -275,9 +320,9 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
   return sample;
 }
 
-uint64_t jvgpu_sampler_collect(jvgpu_sampler_t *sampler, uint32_t contenders)
+int64_t jvgpu_sampler_collect(jvgpu_sampler_t *sampler, uint32_t contenders)
 {
-  uint64_t late_ns = 0;
+  int64_t late_ns = 0;
   if (try_lock(sampler)) {
     late_ns = collect(sampler, contenders);
     jvgpu_unlock(&sampler->lock);
@@ -304,7 +349,7 @@ void jvgpu_sampler_end(jvgpu_sampler_t *sampler, int index, CUstream stream, con
   __atomic_store_n(&sample->state, state, __ATOMIC_RELEASE);
 }
 
-static void step_one(jvgpu_sampler_t *sampler, jvgpu_open_t *open, const jvgpu_shape_t *shape, CUstream stream,
+static void step_one(jvgpu_sampler_t *sampler, jvgpu_open_t *open, jvgpu_shape_t *shape, CUstream stream,
                      const jvgpu_stream_calls_t *calls, uint64_t busy_ns, bool quiet)
 {
   if (open->sample < 0) {
@@ -320,10 +365,37 @@ static void step_one(jvgpu_sampler_t *sampler, jvgpu_open_t *open, const jvgpu_s
   } else if (stream == open->stream && (is_enough || is_other)) {
     sampler->is_mixed = sampler->is_mixed && !(only != NULL && is_enough && sampler->streams > 1);
     close_over(sampler, open, calls, busy_ns);
+  } else if (only == NULL) {
+    jvgpu_sample_t *span = &sampler->samples[open->sample];
+    if (span->spanned < JVGPU_MOST_SPAN) {
+      span->shapes[span->spanned++] = shape;
+    }
   }
 }
 
-void jvgpu_sampler_step(jvgpu_sampler_t *sampler, const jvgpu_shape_t *shape, CUstream stream,
+void jvgpu_sampler_gated(jvgpu_sampler_t *sampler)
+{
+  if (jvgpu_sampler_is_open(sampler) && try_lock(sampler)) {
+    if (sampler->run.sample >= 0) {
+      drop_over(sampler, &sampler->run);
+    }
+    if (sampler->span.sample >= 0) {
+      drop_over(sampler, &sampler->span);
+    }
+    jvgpu_unlock(&sampler->lock);
+  }
+}
+
+uint32_t jvgpu_sampler_pending(const jvgpu_sampler_t *sampler)
+{
+  uint32_t pending = 0;
+  for (int i = 0; i < JVGPU_MOST_SAMPLES; i++) {
+    pending += __atomic_load_n(&sampler->samples[i].state, __ATOMIC_RELAXED) != JVGPU_SAMPLE_FREE;
+  }
+  return pending;
+}
+
+void jvgpu_sampler_step(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream,
                         const jvgpu_stream_calls_t *calls, uint64_t busy_ns, bool quiet)
 {
   if (try_lock(sampler)) {

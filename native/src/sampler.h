@@ -19,7 +19,9 @@
 #include "pulse.h"
 #include "shapes.h"
 
-#define JVGPU_MOST_SAMPLES 8
+// As many can be under way: a program without a neighbour may queue a second of work at once.
+#define JVGPU_MOST_SAMPLES 24
+#define JVGPU_MOST_SPAN 64u
 
 // The driver's functions for one kind of stream handle: legacy, or per-thread default ("_ptsz").
 typedef struct jvgpu_stream_calls_s {
@@ -46,6 +48,11 @@ typedef struct jvgpu_sample_s {
   bool                 is_over;     // a run or a span: closed by a later launch
   bool                 was_queued;  // the GPU had not come to the first event when all was there
   bool                 was_idle;    // one launch: the stream had nothing to do before it
+  bool                 has_next;    // another sample of the same shape was begun later
+  jvgpu_shape_mark_t   from;        // of its shape, when it was begun
+  jvgpu_shape_mark_t   to;          // when the next was
+  uint32_t             spanned;     // span on one stream: launches whose shapes are known
+  jvgpu_shape_t       *shapes[JVGPU_MOST_SPAN];
 } jvgpu_sample_t;
 
 // A run or a span that is still open; a later launch on its stream closes it.
@@ -71,7 +78,9 @@ typedef struct jvgpu_sampler_s {
   uint32_t       span_launches; // of the next span on one stream
   uint32_t       turn; // on one stream runs and spans take turns: events of one would show in the other
   double         overlap;       // GPU time of all launches together as part of their durations' sum
-  uint64_t       late_sm_ns;    // of late charges taken in by the last call, times the part of the SMs
+  uint32_t       spans;         // taken in so far
+  bool           is_free;       // neither others nor a ceiling: it does not matter when something is charged
+  int64_t        late_sm_ns;    // of late charges taken in by the last call, times the part of the SMs
   uint64_t       overlap_ppm;   // the same, for the launch path; 1000000 = one after the other
   jvgpu_pulse_t  pulse;
 } jvgpu_sampler_t;
@@ -81,21 +90,26 @@ void jvgpu_sampler_start(jvgpu_sampler_t *sampler);
 // Take in what is finished, then open a sample before a launch of `shape`. `contenders` as in the control
 // page; `is_idle`: the stream has nothing to do at this moment.
 // returns: the index of a sample of this one launch, to be ended after it; -1 when there is none to
-// end. *late_ns: to charge for launches made before their duration was known.
+// end. *late_ns: to charge, or less than 0 to give back, for launches made before it was known how long they take.
 // pre: no capture is alive.
 int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream, bool is_idle,
-                       const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns, uint64_t *late_ns);
+                       const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns, int64_t *late_ns);
 // Take in what is finished, where no launch follows that would.
-// returns: to charge for launches made before their duration was known. pre: no capture is alive.
-uint64_t jvgpu_sampler_collect(jvgpu_sampler_t *sampler, uint32_t contenders);
+// returns: as *late_ns above. pre: no capture is alive.
+int64_t jvgpu_sampler_collect(jvgpu_sampler_t *sampler, uint32_t contenders);
 
 void jvgpu_sampler_end(jvgpu_sampler_t *sampler, int sample, CUstream stream, const jvgpu_stream_calls_t *calls,
                        CUresult result);
 
 // A launch is about to be made while a run or a span is open: it goes on, ends here, or is spoiled.
 // `quiet`: a capture is alive, nothing may be recorded or asked.
-void jvgpu_sampler_step(jvgpu_sampler_t *sampler, const jvgpu_shape_t *shape, CUstream stream,
+void jvgpu_sampler_step(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream,
                         const jvgpu_stream_calls_t *calls, uint64_t busy_ns, bool quiet);
+
+// A gate was closed: what is open holds time in which nothing was allowed.
+void jvgpu_sampler_gated(jvgpu_sampler_t *sampler);
+// returns: how many samples are under way.
+uint32_t jvgpu_sampler_pending(const jvgpu_sampler_t *sampler);
 
 static inline bool jvgpu_sampler_is_open(const jvgpu_sampler_t *sampler)
 {

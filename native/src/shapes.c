@@ -23,6 +23,16 @@
 // A guess must be below what is known by this part to be believed.
 #define GUESS_PART 0.9
 
+// A span is taken for one with a turn of others' in it beyond so much above what is expected: beside others, and alone.
+#define SPAN_CUT_NS 100000.0
+#define SPAN_CUT_PART 0.2
+#define SPAN_SHORT_CUT_NS 20000.0
+#define SPAN_SHORT_CUT_PART 0.1
+// How many spans weigh in what company does to a shape, and what it can do at most.
+#define SPAN_MEMORY 8u
+#define LEAST_COMPANY (-0.7)
+#define MOST_COMPANY 0.15
+
 // Of the GPU so much of the time is as good as all of it.
 #define NOT_CONTENDED 0.97
 
@@ -129,9 +139,11 @@ static void learn_clean(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
 // Let launches be charged by what is known now.
 static uint64_t publish(jvgpu_shape_t *shape)
 {
-  const uint64_t known_ns = (uint64_t)(shape->mean_ns + 0.5);
+  const uint64_t known_ns = (uint64_t)(shape->mean_ns * (1.0 + shape->company) + 0.5);
+  const uint64_t uncharged = __atomic_exchange_n(&shape->uncharged, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&shape->duration_ns, known_ns > 0 ? known_ns : 1, __ATOMIC_RELAXED);
-  return __atomic_exchange_n(&shape->uncharged, 0, __ATOMIC_RELAXED) * known_ns;
+  shape->late_ns = uncharged != 0 ? known_ns : shape->late_ns;
+  return uncharged * known_ns;
 }
 
 uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_turns_t turns)
@@ -154,11 +166,66 @@ uint64_t jvgpu_shape_guess(jvgpu_shape_t *shape, double elapsed_ns)
   return publish(shape);
 }
 
+bool jvgpu_shape_agrees(const jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches)
+{
+  const double expected_ns = shape->mean_ns * launches;
+  const double off_ns = elapsed_ns - expected_ns;
+  return shape->by_turns == 0 && off_ns < margin_of(expected_ns) && off_ns > -margin_of(expected_ns);
+}
+
+jvgpu_shape_mark_t jvgpu_shape_mark(const jvgpu_shape_t *shape)
+{
+  return (jvgpu_shape_mark_t){.made = shape->made, .unknown = shape->unknown, .sum_ns = shape->sum_ns};
+}
+
+double jvgpu_shape_owed_ns(const jvgpu_shape_t *shape, jvgpu_shape_mark_t from, jvgpu_shape_mark_t to, double launch_ns)
+{
+  const double late_ns = (double)(to.unknown - from.unknown) * (double)shape->late_ns;
+  const double charged_ns = (double)(to.sum_ns - from.sum_ns) + late_ns;
+  return (double)(to.made - from.made) * launch_ns * (1.0 + shape->company) - charged_ns;
+}
+
+static double kept_within(double figure, double least, double most)
+{
+  return figure < least ? least : figure > most ? most : figure;
+}
+
+void jvgpu_shapes_learn_span(jvgpu_shape_t *const *shapes, uint32_t count, double elapsed_ns, bool contended,
+                             uint32_t number)
+{
+  double expected_ns = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    if (shapes[i]->samples == 0) {
+      return;
+    }
+    expected_ns += shapes[i]->mean_ns * (1.0 + shapes[i]->company);
+  }
+  const double cut_ns =
+      contended ? SPAN_SHORT_CUT_NS + SPAN_SHORT_CUT_PART * expected_ns : SPAN_CUT_NS + SPAN_CUT_PART * expected_ns;
+  if (expected_ns <= 0 || elapsed_ns <= 0 || elapsed_ns > expected_ns + cut_ns) {
+    return;
+  }
+  const double off = kept_within(elapsed_ns / expected_ns - 1.0, -0.5, 0.5);
+  for (uint32_t i = 0; i < count; i++) {
+    jvgpu_shape_t *shape = shapes[i];
+    if (shape->last_span == number) {
+      continue;
+    }
+    shape->last_span = number;
+    shape->spans += shape->spans < SPAN_MEMORY;
+    shape->company =
+        kept_within((1.0 + shape->company) * (1.0 + off / (1 + shape->spans)) - 1.0, LEAST_COMPANY, MOST_COMPANY);
+    __atomic_store_n(&shape->duration_ns, (uint64_t)(shape->mean_ns * (1.0 + shape->company) + 1.0), __ATOMIC_RELAXED);
+  }
+}
+
 void jvgpu_shape_forget(jvgpu_shape_t *shape)
 {
   shape->samples = 0;
   shape->odd = 0;
   shape->by_turns = 0;
   shape->mean_ns = 0;
+  shape->company = 0;
+  shape->spans = 0;
   __atomic_store_n(&shape->duration_ns, 0, __ATOMIC_RELAXED);
 }

@@ -28,6 +28,13 @@ typedef struct jvgpu_shape_s {
   uint8_t  singly;       // samples to take of one launch only: its runs are not queued
   uint32_t tries;        // samples begun
   uint32_t sm_ppm;       // part of the SMs that a launch can fill, 0 = not asked yet
+  uint32_t made;         // launches so far, not exact between threads
+  uint32_t unknown;      // of them, made before the duration was known
+  uint64_t sum_ns;       // what the others were charged
+  uint64_t late_ns;      // what each of those was charged when it was
+  double   company;      // a launch takes 1 + this of the mean where launches of other shapes are about it
+  uint32_t spans;        // that showed it
+  uint32_t last_span;    // which was the last
 } jvgpu_shape_t;
 
 typedef struct jvgpu_shapes_s {
@@ -72,6 +79,28 @@ uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t lau
 
 // Take in a sample of one launch that may hold other people's time: it can only lower what is known.
 uint64_t jvgpu_shape_guess(jvgpu_shape_t *shape, double elapsed_ns);
+
+// returns: whether a sample, once learned from, agrees with what is known.
+bool jvgpu_shape_agrees(const jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches);
+
+// What was charged for some launches of a shape, to be compared with what they took.
+typedef struct jvgpu_shape_mark_s {
+  uint32_t made;
+  uint32_t unknown;
+  uint64_t sum_ns;
+} jvgpu_shape_mark_t;
+
+jvgpu_shape_mark_t jvgpu_shape_mark(const jvgpu_shape_t *shape);
+// returns: what is still to be charged (less than 0: what was charged too much) for the launches between two marks,
+// of which a sample said that each takes `launch_ns` in a run of its own.
+double jvgpu_shape_owed_ns(const jvgpu_shape_t *shape, jvgpu_shape_mark_t from, jvgpu_shape_mark_t to,
+                           double launch_ns);
+
+// Take in how long some launches of several shapes, all queued, took together: each takes so much more or less in
+// their company than in runs of its own. `count` pointers, one a launch; `number`: of the span, rising.
+// pre: the caller holds the sampler's lock.
+void jvgpu_shapes_learn_span(jvgpu_shape_t *const *shapes, uint32_t count, double elapsed_ns, bool contended,
+                             uint32_t number);
 
 // Forget what is known, as when a graph executable is updated; what was charged stays charged.
 void jvgpu_shape_forget(jvgpu_shape_t *shape);
