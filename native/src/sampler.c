@@ -17,6 +17,8 @@
 // Later than this the second event may have come after the launch's end, where the launch was short.
 #define MOST_LATE_NS 4000.0
 #define LATE_SPARE_NS 2000.0
+// A launch takes the host no longer than this, unless it was held up, and then perhaps while the GPU was at it.
+#define MOST_HOST_NS 50000.0
 // The way of a launch from the host to the GPU, and of an event's end back, with room to spare. Only
 // an event that is not done so long after the launch shows that the launch was there before it.
 // source: measured, H200: an idle GPU has done an event 4 µs after it was recorded.
@@ -91,7 +93,7 @@ static void learn_span(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, d
 // was idle. A host that was held up after the launch does not matter where the launch took longer than that.
 static bool is_usable_unqueued(const jvgpu_sample_t *sample, double own_ns)
 {
-  return !sample->is_over && sample->was_idle &&
+  return !sample->is_over && sample->was_idle && sample->host_ns < MOST_HOST_NS &&
          (sample->late_ns < MOST_LATE_NS || own_ns > sample->late_ns + LATE_SPARE_NS);
 }
 
@@ -128,7 +130,7 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
   if (!sample->was_queued && !is_usable_unqueued(sample, own_ns)) {
     sample->shape->singly = sample->is_over ? SINGLY_SAMPLES : sample->shape->singly;
     // Too much rather than nothing: what is not known is never free, and the first clean sample takes its place.
-    return sample->is_over ? 0 : (int64_t)jvgpu_shape_guess(sample->shape, elapsed_ns - PAIR_NS);
+    return (int64_t)jvgpu_shape_guess(sample->shape, (elapsed_ns - PAIR_NS) / sample->launches);
   }
   sample->shape->singly -= sample->shape->singly != 0;
   if (sample->is_over && sampler->streams > 1) {

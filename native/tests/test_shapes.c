@@ -165,8 +165,49 @@ static void shapes_have_rows_of_their_own(void)
                                     jvgpu_shapes_find(&shapes, jvgpu_shape_key("f", 1, 1, 1)));
 }
 
+static void company_is_learned_of_each_shape(void)
+{
+  jvgpu_shape_t  large = fresh(), small = fresh();
+  jvgpu_shape_t *all[] = {&large, &small, &large, &small};
+  jvgpu_shape_learn(&large, 100 * US, 1, alone);
+  jvgpu_shape_learn(&small, 10 * US, 1, alone);
+  for (uint32_t span = 1; span <= 60; span++) {
+    jvgpu_shapes_learn_span(all, 4, 198 * US, false, span);
+  }
+  CHECK("launches that overlap are charged what they take together",
+        within(2.0 * (double)(large.duration_ns + small.duration_ns), 198 * US, 0.005));
+  jvgpu_shapes_learn_span(all, 4, 198 * US + LOST, true, 61);
+  CHECK("a span with a turn of others' says nothing",
+        within(2.0 * (double)(large.duration_ns + small.duration_ns), 198 * US, 0.005));
+  jvgpu_shape_learn(&large, 100 * US, 1, alone);
+  CHECK("what a run of its own says keeps what company does", within((double)large.duration_ns, 90 * US, 0.01));
+  jvgpu_shape_forget(&large);
+  CHECK("a changed graph is forgotten with its company", large.company == 0.0 && large.spans == 0);
+}
+
+static void a_sample_pays_for_the_launches_that_it_stands_for(void)
+{
+  jvgpu_shape_t            shape = fresh();
+  const jvgpu_shape_mark_t first = jvgpu_shape_mark(&shape);
+  shape.made += 10;
+  shape.unknown += 10;
+  shape.uncharged += 10;
+  const jvgpu_shape_mark_t second = jvgpu_shape_mark(&shape);
+  CHECK("what was not known is charged by the first sample", jvgpu_shape_learn(&shape, 100 * US, 1, alone) == 1000000);
+  CHECK("once", within(1 + jvgpu_shape_owed_ns(&shape, first, second, 100 * US), 1, 0.001));
+  shape.made += 10;
+  shape.sum_ns += 10 * shape.duration_ns;
+  const jvgpu_shape_mark_t third = jvgpu_shape_mark(&shape);
+  CHECK("launches that took longer than they were charged owe the rest",
+        within(jvgpu_shape_owed_ns(&shape, second, third, 115 * US), 150 * US, 0.001));
+  CHECK("and those that took less have it back",
+        within(jvgpu_shape_owed_ns(&shape, second, third, 90 * US), -100 * US, -0.001));
+}
+
 int main(void)
 {
+  company_is_learned_of_each_shape();
+  a_sample_pays_for_the_launches_that_it_stands_for();
   clean_samples_are_averaged();
   lost_turns_do_not_count();
   a_cut_first_sample_is_forgotten();
