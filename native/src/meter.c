@@ -47,8 +47,6 @@ static jvgpu_meter_t *meter_of(jvgpu_process_t *self, int device)
   }
   meter->random = 0x9e3779b9u;
   jvgpu_sampler_start(&meter->sampler);
-  meter->sampler.pulse.self = self;
-  meter->sampler.pulse.device = device;
   jvgpu_meter_t *first = NULL;
   if (!__atomic_compare_exchange_n(&self->meters[device], &first, meter, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
     munmap(meter, sizeof *meter);

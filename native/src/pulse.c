@@ -12,7 +12,6 @@
 
 #include "clock.h"
 #include "loader.h"
-#include "process.h"
 #include "real.h"
 
 // One session: some ten turns of two tenants.
@@ -21,9 +20,6 @@
 #define AGAIN_NS UINT64_C(400000000)
 // An older answer is no measurement any more.
 #define FRESH_NS UINT64_C(1000000000)
-
-// A session is given up when a gate is closed for so long.
-#define MOST_PAUSES 1000
 
 // A stamp this much later than its pulse met a lost turn (measured, H200: 2.3 ms and more).
 #define LOST_MS 0.5
@@ -37,22 +33,18 @@ typedef int (*detach_thread_t)(unsigned long);
 // each pulse was stamped by the GPU and recorded by the host; both rise; at least two.
 // A pulse that is stamped much later after its forerunner than it was recorded after it met a lost
 // turn, which began somewhere between the two: half an interval later on average. Where the host
-// itself paused, both gaps are wide, and nothing was lost. What lies before a pulse that `was_held` counts for neither.
-static double on_fraction_of(const float *stamps_ms, const double *made_ms, const bool *was_held, int count)
+// itself paused, both gaps are wide, and nothing was lost.
+static double on_fraction_of(const float *stamps_ms, const double *made_ms, int count)
 {
-  double lost_ms = 0, held_ms = 0;
+  double lost_ms = 0;
   for (int i = 1; i < count; i++) {
     const double gap_ms = (double)stamps_ms[i] - (double)stamps_ms[i - 1];
-    if (was_held[i]) {
-      held_ms += gap_ms;
-      continue;
-    }
     const double host_gap_ms = made_ms[i] - made_ms[i - 1];
     if (gap_ms - host_gap_ms > LOST_MS) {
       lost_ms += gap_ms - host_gap_ms / 2;
     }
   }
-  const double span_ms = (double)stamps_ms[count - 1] - (double)stamps_ms[0] - held_ms;
+  const double span_ms = (double)stamps_ms[count - 1] - (double)stamps_ms[0];
   return span_ms > 0 && lost_ms < span_ms ? 1.0 - lost_ms / span_ms : 1.0;
 }
 
@@ -67,28 +59,13 @@ static void answer(jvgpu_pulse_t *pulse, double seen)
   __atomic_store_n(&pulse->answered_ns, jvgpu_now_ns(), __ATOMIC_RELEASE);
 }
 
-static bool is_held(const jvgpu_pulse_t *pulse)
-{
-  const jvgpu_control_t *control = __atomic_load_n(&pulse->self->control, __ATOMIC_ACQUIRE);
-  return __atomic_load_n(&control->devices[pulse->device].gate, __ATOMIC_RELAXED) == JVGPU_GATE_CLOSED;
-}
-
 // returns: whether the driver still answers.
 static bool hold_session(jvgpu_pulse_t *pulse, CUstream stream, const CUevent *events)
 {
   static float          stamps_ms[PULSES];
   static double         made_ms[PULSES];
-  static bool           was_held[PULSES];
   const struct timespec pause = {.tv_nsec = PULSE_NS - 60000};
   for (int i = 0; i < PULSES; i++) {
-    int pauses = 0;
-    for (; is_held(pulse) && pauses < MOST_PAUSES; pauses++) {
-      nanosleep(&pause, NULL);
-    }
-    if (pauses == MOST_PAUSES) {
-      return true;
-    }
-    was_held[i] = pauses != 0;
     made_ms[i] = (double)jvgpu_now_ns() / 1e6;
     if (jvgpu_real.cuEventRecord(events[i], stream) != CUDA_SUCCESS) {
       return false;
@@ -107,7 +84,7 @@ static bool hold_session(jvgpu_pulse_t *pulse, CUstream stream, const CUevent *e
       return false;
     }
   }
-  answer(pulse, on_fraction_of(stamps_ms, made_ms, was_held, PULSES));
+  answer(pulse, on_fraction_of(stamps_ms, made_ms, PULSES));
   return true;
 }
 

@@ -2,8 +2,7 @@
 //
 // A helper thread records timing events on a stream of its own, a few a millisecond. While the context
 // has its turn each is stamped at once; while others have theirs none is. The holes between stamps
-// are the lost turns. Needed only for launches longer than a turn, which every sample finds cut. While a closed gate
-// keeps the process from working none is recorded: it would take turns from whoever has the GPU, and say nothing.
+// are the lost turns. Needed only for launches longer than a turn, which every sample finds cut.
 // Relaxed capture mode, a non-blocking stream: nothing of the program's is ordered by it. The thread
 // starts with the first such launch beside a neighbour, and rests while nobody asks.
 
@@ -15,17 +14,13 @@
 #include "cuda_abi.h"
 #include "shapes.h"
 
-struct jvgpu_process_s;
-
 typedef struct jvgpu_pulse_s {
-  struct jvgpu_process_s *self;  // whose gate it is; set by the meter
-  int                     device;
-  uint32_t                started;      // the thread was made, or could not be
-  uint32_t                asked;        // a futex word: grows with each question
-  uint64_t                fraction_ppm; // the last answer, smoothed
-  uint64_t                answered_ns;  // when the last session ended, 0 = never
-  uint64_t                asked_ns;     // when the last session was asked for
-  CUcontext               ctx;
+  uint32_t  started;      // the thread was made, or could not be
+  uint32_t  asked;        // a futex word: grows with each question
+  uint64_t  fraction_ppm; // the last answer, smoothed
+  uint64_t  answered_ns;  // when the last session ended, 0 = never
+  uint64_t  asked_ns;     // when the last session was asked for
+  CUcontext ctx;
 } jvgpu_pulse_t;
 
 // returns: the latest fraction; before there is one, an even split among `contenders` less what

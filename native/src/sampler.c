@@ -109,6 +109,16 @@ static double owed_ns(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *samp
                              own_ns / sample->launches);
 }
 
+// It took no longer than that. Too much rather than nothing: what is not known is never free, and the first clean sample
+// takes its place. Among other streams a launch takes long, and little of it is its own: a first guess, no more.
+static uint64_t guess(const jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, double most_ns)
+{
+  if (sampler->streams < 2) {
+    return jvgpu_shape_guess(shape, most_ns);
+  }
+  return shape->mean_ns > 0 ? 0 : jvgpu_shape_guess(shape, most_ns / sampler->streams);
+}
+
 static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uint32_t contenders)
 {
   float         elapsed_ms = 0;
@@ -129,8 +139,7 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
   const double own_ns = elapsed_ns - (sample->was_queued ? PAIR_NS : sample->host_ns + IDLE_EXTRA_NS);
   if (!sample->was_queued && !is_usable_unqueued(sample, own_ns)) {
     sample->shape->singly = sample->is_over ? SINGLY_SAMPLES : sample->shape->singly;
-    // Too much rather than nothing: what is not known is never free, and the first clean sample takes its place.
-    return (int64_t)jvgpu_shape_guess(sample->shape, (elapsed_ns - PAIR_NS) / sample->launches);
+    return sample->is_over ? 0 : (int64_t)guess(sampler, sample->shape, elapsed_ns - PAIR_NS);
   }
   sample->shape->singly -= sample->shape->singly != 0;
   if (sample->is_over && sampler->streams > 1) {
