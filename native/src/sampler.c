@@ -6,39 +6,17 @@
 
 #include "real.h"
 
-// A pair of events costs this much of the GPU's own time when nothing is between them.
-// source: measured, H200: 1.28 µs, whether the stream had work before it or not.
-#define PAIR_NS 1280.0
-// Where the GPU waits for the launch, the pair also spans the host's way from the first event to the
-// launch, which is timed, and this much more.
-// source: measured, H200: 4.7..5.1 µs for a host way of 4.1..4.2 µs.
-#define IDLE_EXTRA_NS 650.0
-
-// Later than this the second event may have come after the launch's end, where the launch was short.
-#define MOST_LATE_NS 4000.0
-#define LATE_SPARE_NS 2000.0
-// A launch takes the host no longer than this, unless it was held up, and then perhaps while the GPU was at it.
-#define MOST_HOST_NS 50000.0
 // The way of a launch from the host to the GPU, and of an event's end back, with room to spare. Only
 // an event that is not done so long after the launch shows that the launch was there before it.
 // source: measured, H200: an idle GPU has done an event 4 µs after it was recorded.
 #define ARRIVED_NS 5000.0
 
-// A process that has not launched for so long is no contender to the agent.
-#define COUNTED_NS 1000000000.0
-
-// Samples of one launch at a time after a run that the host could not keep queued.
-#define SINGLY_SAMPLES 8
-
 // A span takes in so many launches of each stream; of a single one as many as the host keeps queued, within these
-// bounds. Beyond this much above what is expected it was cut.
+// bounds.
 #define SPAN_LAUNCHES_A_STREAM 6u
 #define SPANS_EVERY 3u
-#define LEAST_SPAN 8u
-#define SPAN_CUT_NS 100000.0
 // On one stream it ends where a lost turn would not stand out any more.
 #define SPAN_NS UINT64_C(1000000)
-#define OVERLAP_MEMORY 8
 
 static double now_ns(void)
 {
@@ -56,122 +34,9 @@ void jvgpu_sampler_start(jvgpu_sampler_t *sampler)
 {
   sampler->run.sample = -1;
   sampler->span.sample = -1;
-  sampler->span_launches = LEAST_SPAN;
+  sampler->span_launches = JVGPU_LEAST_SPAN;
   sampler->overlap = 1.0;
   sampler->overlap_ppm = 1000000;
-}
-
-// --- taking samples in: the lock is held ------------------------------------------------------------------
-
-static void set_overlap(jvgpu_sampler_t *sampler, double seen)
-{
-  sampler->overlap += ((seen > 1.0 ? 1.0 : seen) - sampler->overlap) / OVERLAP_MEMORY;
-  __atomic_store_n(&sampler->overlap_ppm, sampler->overlap > 0.995 ? 1000000 : (uint64_t)(sampler->overlap * 1e6),
-                   __ATOMIC_RELAXED);
-}
-
-static void learn_span(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, double elapsed_ns, uint32_t contenders)
-{
-  const double own_ns = elapsed_ns - PAIR_NS;
-  const bool   was_cut = own_ns > sample->charged_ns * 1.2 + SPAN_CUT_NS;
-  sampler->spans += 1;
-  if (sampler->streams < 2) {
-    const uint32_t next = sample->was_queued ? sampler->span_launches * 2 : sampler->span_launches / 2;
-    sampler->span_launches = next < LEAST_SPAN ? LEAST_SPAN : next > JVGPU_MOST_SPAN ? JVGPU_MOST_SPAN : next;
-    // Not where a launch between slipped past, as between threads.
-    if (sample->was_queued && sample->spanned == sample->launches) {
-      jvgpu_shapes_learn_span(sample->shapes, sample->spanned, own_ns, contenders > 1, sampler->spans);
-    }
-    return;
-  }
-  if (sample->was_queued && sample->charged_ns > 0 && !was_cut) {
-    set_overlap(sampler, own_ns / sample->charged_ns);
-  }
-}
-
-// The GPU waited for this launch: what the host did meanwhile is known, and taken off, if the stream
-// was idle. A host that was held up after the launch does not matter where the launch took longer than that.
-static bool is_usable_unqueued(const jvgpu_sample_t *sample, double own_ns)
-{
-  return !sample->is_over && sample->was_idle && sample->host_ns < MOST_HOST_NS &&
-         (sample->late_ns < MOST_LATE_NS || own_ns > sample->late_ns + LATE_SPARE_NS);
-}
-
-// What the launches that a sample stands for, from its own to the next that was sampled, were charged too little. Beside
-// others little is under way, and what was charged was known a moment before.
-static double owed_ns(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, double own_ns, uint32_t contenders)
-{
-  if (contenders > 1 || !sampler->is_free || !jvgpu_shape_agrees(sample->shape, own_ns, sample->launches)) {
-    return 0;
-  }
-  return jvgpu_shape_owed_ns(sample->shape, sample->from,
-                             sample->has_next ? sample->to : jvgpu_shape_mark(sample->shape),
-                             own_ns / sample->launches);
-}
-
-// It took no longer than that. Too much rather than nothing: what is not known is never free, and the first clean sample
-// takes its place. Among other streams a launch takes long, and little of it is its own: a first guess, no more.
-static uint64_t guess(const jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, double most_ns)
-{
-  if (sampler->streams < 2) {
-    return jvgpu_shape_guess(shape, most_ns);
-  }
-  return shape->mean_ns > 0 ? 0 : jvgpu_shape_guess(shape, most_ns / sampler->streams);
-}
-
-static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uint32_t contenders)
-{
-  float         elapsed_ms = 0;
-  jvgpu_turns_t turns = {.on_fraction = 1.0};
-  if (jvgpu_real.cuEventElapsedTime(&elapsed_ms, sample->begun, sample->ended) != CUDA_SUCCESS) {
-    return 0;
-  }
-  const double elapsed_ns = (double)elapsed_ms * 1e6;
-  if (elapsed_ns < 0) {
-    return 0;  // no launch ends before it begins: taken for a short one it would make all others free
-  }
-  // The agent counts processes that launched within the last second, which this one then has not.
-  contenders += now_ns() - sample->made_ns > COUNTED_NS;
-  if (sample->shape == NULL) {
-    learn_span(sampler, sample, elapsed_ns, contenders);
-    return 0;
-  }
-  const double own_ns = elapsed_ns - (sample->was_queued ? PAIR_NS : sample->host_ns + IDLE_EXTRA_NS);
-  if (!sample->was_queued && !is_usable_unqueued(sample, own_ns)) {
-    sample->shape->singly = sample->is_over ? SINGLY_SAMPLES : sample->shape->singly;
-    return sample->is_over ? 0 : (int64_t)guess(sampler, sample->shape, elapsed_ns - PAIR_NS);
-  }
-  sample->shape->singly -= sample->shape->singly != 0;
-  if (sample->is_over && sampler->streams > 1) {
-    // A run over several streams has their overlap in it already.
-    set_overlap(sampler, 1.0);
-  }
-  if (!sample->was_queued && contenders > 1) {
-    // Another may have had the GPU in the host's pause, and for how long nobody knows.
-    return (int64_t)jvgpu_shape_guess(sample->shape, own_ns);
-  }
-  if (jvgpu_shape_needs_turns(sample->shape, own_ns, sample->launches)) {
-    turns = jvgpu_pulse_turns(&sampler->pulse, sampler->ctx, contenders, (uint64_t)sample->made_ns);
-  }
-  const uint64_t late_ns = jvgpu_shape_learn(sample->shape, own_ns, sample->launches, turns);
-  return (int64_t)late_ns + (int64_t)owed_ns(sampler, sample, own_ns, contenders);
-}
-
-static int64_t collect(jvgpu_sampler_t *sampler, uint32_t contenders)
-{
-  int64_t late_ns = 0;
-  sampler->late_sm_ns = 0;
-  for (int i = 0; i < JVGPU_MOST_SAMPLES; i++) {
-    jvgpu_sample_t *sample = &sampler->samples[i];
-    if (__atomic_load_n(&sample->state, __ATOMIC_ACQUIRE) == JVGPU_SAMPLE_PENDING &&
-        jvgpu_real.cuEventQuery(sample->ended) == CUDA_SUCCESS) {
-      const int64_t more_ns = learn(sampler, sample, contenders);
-      late_ns += more_ns;
-      sampler->late_sm_ns += more_ns != 0 ? (int64_t)((double)more_ns * sample->shape->sm_ppm / 1e6) : 0;
-      sample->state = JVGPU_SAMPLE_FREE;
-    }
-  }
-  return late_ns;
 }
 
 // --- making samples: the lock is held --------------------------------------------------------------------------
@@ -282,7 +147,7 @@ static bool look_at_streams(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUst
     sampler->overlap = 1.0;
     __atomic_store_n(&sampler->overlap_ppm, 1000000, __ATOMIC_RELAXED);
   } else if (before < 2 || !sampler->is_mixed) {
-    set_overlap(sampler, 1.0);
+    jvgpu_sampler_set_overlap(sampler, 1.0);
   }
   sampler->turn += 1;
   if (is_one ? sampler->turn % SPANS_EVERY != 0 : !sampler->is_mixed) {
@@ -307,7 +172,7 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
     return -1;
   }
   if (prepare(sampler)) {
-    *late_ns = collect(sampler, contenders);
+    *late_ns = jvgpu_sampler_learn(sampler, contenders);
     const bool is_spans =
         sampler->span.sample < 0 && shape->samples != 0 && look_at_streams(sampler, shape, stream, calls, busy_ns);
     // Streams take turns on the GPU: one launch alone says little there, once a first guess is made, and
@@ -335,7 +200,7 @@ int64_t jvgpu_sampler_collect(jvgpu_sampler_t *sampler, uint32_t contenders)
 {
   int64_t late_ns = 0;
   if (try_lock(sampler)) {
-    late_ns = collect(sampler, contenders);
+    late_ns = jvgpu_sampler_learn(sampler, contenders);
     jvgpu_unlock(&sampler->lock);
   }
   return late_ns;

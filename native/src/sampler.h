@@ -21,6 +21,8 @@
 
 // As many can be under way: a program without a neighbour may queue a second of work at once.
 #define JVGPU_MOST_SAMPLES 24
+// A span on one stream takes in so many launches.
+#define JVGPU_LEAST_SPAN 8u
 #define JVGPU_MOST_SPAN 64u
 
 // The driver's functions for one kind of stream handle: legacy, or per-thread default ("_ptsz").
@@ -105,6 +107,11 @@ void jvgpu_sampler_end(jvgpu_sampler_t *sampler, int sample, CUstream stream, co
 // `quiet`: a capture is alive, nothing may be recorded or asked.
 void jvgpu_sampler_step(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream,
                         const jvgpu_stream_calls_t *calls, uint64_t busy_ns, bool quiet);
+
+// Take in the samples that are over (sampler_learn.c). returns: as *late_ns above. pre: the lock is held.
+int64_t jvgpu_sampler_learn(jvgpu_sampler_t *sampler, uint32_t contenders);
+// All launches together were seen to take this part of what each takes.
+void jvgpu_sampler_set_overlap(jvgpu_sampler_t *sampler, double seen);
 
 // A gate was closed: what is open holds time in which nothing was allowed.
 void jvgpu_sampler_gated(jvgpu_sampler_t *sampler);
