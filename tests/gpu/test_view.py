@@ -46,7 +46,9 @@ def test_the_figure_inside_is_the_figure_outside() -> None:
         run.stdin.flush()
         inside = int(run.stdout.readline())
         pynvml.nvmlInit()
-        rows = pynvml.nvmlDeviceGetComputeRunningProcesses(pynvml.nvmlDeviceGetHandleByIndex(0))
+        # Whichever device the agent serves.
+        boards = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
+        rows = [row for board in boards for row in pynvml.nvmlDeviceGetComputeRunningProcesses(board)]
         own = {process.pid for process in psutil.Process(run.pid).children(recursive=True)}
         outside = sum(row.usedGpuMemory for row in rows if row.pid in own)
     finally:
