@@ -1,9 +1,8 @@
-#define _GNU_SOURCE
 #include "sampler.h"
 
 #include <stddef.h>
-#include <time.h>
 
+#include "clock.h"
 #include "real.h"
 
 // The way of a launch from the host to the GPU, and of an event's end back, with room to spare. Only
@@ -20,9 +19,7 @@
 
 static double now_ns(void)
 {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+  return (double)jvgpu_now_ns();
 }
 
 static bool try_lock(jvgpu_sampler_t *sampler)

@@ -39,7 +39,6 @@ void jvgpu_sampler_set_overlap(jvgpu_sampler_t *sampler, double seen)
 static void learn_span(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, double elapsed_ns, uint32_t contenders)
 {
   const double own_ns = elapsed_ns - PAIR_NS;
-  const bool   was_cut = own_ns > sample->charged_ns * 1.2 + SPAN_CUT_NS;
   sampler->spans += 1;
   if (sampler->streams < 2) {
     const uint32_t next = sample->was_queued ? sampler->span_launches * 2 : sampler->span_launches / 2;
@@ -52,6 +51,7 @@ static void learn_span(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, d
     }
     return;
   }
+  const bool was_cut = own_ns > sample->charged_ns * 1.2 + SPAN_CUT_NS;
   if (sample->was_queued && sample->charged_ns > 0 && !was_cut) {
     jvgpu_sampler_set_overlap(sampler, own_ns / sample->charged_ns);
   }
