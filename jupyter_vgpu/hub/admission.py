@@ -12,7 +12,8 @@ from jupyter_vgpu.hub.holdings import asked_for, guaranteed, holding_of, wish_of
 from jupyter_vgpu.hub.reconciliation import ServerKey, tenant_name
 from jupyter_vgpu.ledger import Ledger, Place
 from jupyter_vgpu.model import Profile
-from jupyter_vgpu.quota import Holding, Quota, QuotaError, Quotas, Use, check, use_of
+from jupyter_vgpu.quota import Holding, Quota, QuotaError, Use, check, use_of
+from jupyter_vgpu.quotas import Quotas
 
 
 @dataclass(frozen=True)

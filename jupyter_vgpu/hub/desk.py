@@ -21,7 +21,8 @@ from jupyter_vgpu.hub.reconciliation import ServerKey, correction, tenant_name
 from jupyter_vgpu.hub.rules import PlacementRules
 from jupyter_vgpu.ledger import Entry, Ledger, Place
 from jupyter_vgpu.model import Profile
-from jupyter_vgpu.quota import Quotas, Use
+from jupyter_vgpu.quota import Use
+from jupyter_vgpu.quotas import Quotas
 
 _Result = TypeVar("_Result")
 

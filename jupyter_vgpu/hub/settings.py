@@ -38,7 +38,7 @@ from jupyter_vgpu.hub.watch import Watch
 from jupyter_vgpu.hub.yaml_file import KEYS, load_yaml
 from jupyter_vgpu.ledger import Entry, Ledger
 from jupyter_vgpu.model import Profile
-from jupyter_vgpu.quota import QUOTA_KEYS, Quotas, parse_quotas
+from jupyter_vgpu.quotas import QUOTA_KEYS, Quotas, parse_quotas
 
 LEDGER_FILE = "jupyter_vgpu.sqlite"
 

@@ -19,7 +19,7 @@ from jupyter_vgpu.hub.admission import Ask
 from jupyter_vgpu.hub.desk import ClaimDesk
 from jupyter_vgpu.hub.queue import WaitingRoom
 from jupyter_vgpu.ledger import Ledger
-from jupyter_vgpu.quota import parse_quotas
+from jupyter_vgpu.quotas import parse_quotas
 
 QUARTER, WHOLE = parse_profiles({"1/4 GPU": {"share": "1/4"}, "whole GPU": {"backend": "whole"}})
 LOOK_AGAIN_SECONDS = 0.05

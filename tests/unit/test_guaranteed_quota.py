@@ -15,7 +15,8 @@ from jupyter_vgpu.errors import BadValueError
 from jupyter_vgpu.hub.holdings import asked_for, guaranteed, holding_of
 from jupyter_vgpu.ledger import Entry
 from jupyter_vgpu.model import Profile
-from jupyter_vgpu.quota import Holding, Quota, Use, guarantee_of, parse_quotas, use_of
+from jupyter_vgpu.quota import Holding, Quota, Use, guarantee_of, use_of
+from jupyter_vgpu.quotas import parse_quotas
 from jupyter_vgpu.units import GIB, PPM
 
 NOW = 1_795_000_000.0

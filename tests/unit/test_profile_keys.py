@@ -17,7 +17,7 @@ from jupyter_vgpu.config import (
 )
 from jupyter_vgpu.errors import BadValueError
 from jupyter_vgpu.model import Memory, Profile
-from jupyter_vgpu.quota import QUOTA_KEYS, parse_quotas
+from jupyter_vgpu.quotas import QUOTA_KEYS, parse_quotas
 from jupyter_vgpu.units import GIB, PPM
 
 

@@ -20,11 +20,11 @@ from jupyter_vgpu.quota import (
     Wish,
     check,
     format_moment,
-    parse_quotas,
     room_again_at,
     use_of,
     used_seconds,
 )
+from jupyter_vgpu.quotas import parse_quotas
 from jupyter_vgpu.units import GIB
 
 NOW = 1_795_000_000.0
