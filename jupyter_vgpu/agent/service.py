@@ -13,13 +13,11 @@ import os
 import socket
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
-from jupyter_vgpu import pages
 from jupyter_vgpu._version import __version__
-from jupyter_vgpu.agent import peers, store
-from jupyter_vgpu.agent.attach import Answer
+from jupyter_vgpu.agent import store
+from jupyter_vgpu.agent.attendance import Attendance
 from jupyter_vgpu.agent.claims import ClaimBook, NewClaim, digest, new_names
 from jupyter_vgpu.agent.door import Door
 from jupyter_vgpu.agent.events import EventLog
@@ -30,15 +28,13 @@ from jupyter_vgpu.agent.oversight import AuditRules, Oversight
 from jupyter_vgpu.agent.roster import Roster
 from jupyter_vgpu.agent.runtime import RuntimeDir
 from jupyter_vgpu.agent.subslices import MOST_PARTS, SubsliceBody, part_claim, part_of
-from jupyter_vgpu.agent.tenant import Tenant, Verification
-from jupyter_vgpu.agent.watch import DeathWatch, Looker
-from jupyter_vgpu.backends import BACKENDS, Enforcement, Node
+from jupyter_vgpu.agent.tenant import Tenant
+from jupyter_vgpu.backends import BACKENDS, Node
 from jupyter_vgpu.client import AgentInfo
 from jupyter_vgpu.errors import (
     NoCapacityError,
     NoDriverError,
     NotAuthorizedError,
-    UnknownClaimError,
     UnknownDeviceError,
 )
 from jupyter_vgpu.model import Claim, ClaimRequest, Device, Edits
@@ -138,15 +134,13 @@ class Agent:
     def start(self) -> None:
         """Serve tenants' processes from the running loop."""
         loop = asyncio.get_running_loop()
-        self._deaths = DeathWatch(loop)
-        self._looker = Looker(loop, self._seen)
-        self._looker.start()
+        self._attendance = Attendance(loop, self._roster, self.tenant_of)
         if self.oversight is not None:
             self.oversight.start(loop)
         self._heartbeat = loop.create_task(self._beat())
         if self.steering is not None:
             loop.add_reader(self.steering.begun_fd, self._begun, self.steering.begun_fd)
-        self._door = Door(self.runtime.bind("attach.sock", socket.SOCK_SEQPACKET, 0o666), self._decide)
+        self._door = Door(self.runtime.bind("attach.sock", socket.SOCK_SEQPACKET, 0o666), self._attendance.decide)
         if self._roster.bound:
             self._door.open_after_another(self.runtime.taken_at, self.oversight, lambda: self.tenants)
         else:
@@ -165,8 +159,7 @@ class Agent:
             await self._door.shut()
             if self.oversight is not None:
                 self.oversight.stop()
-            self._looker.stop()
-            self._deaths.close()
+            self._attendance.close()
         async with self._saving:
             self._roster.close(is_for_good=self._state_path is None)
             if self.steering is not None:
@@ -302,7 +295,7 @@ class Agent:
         self._holders.forget(claim_id)
         if released is not None:
             BACKENDS[released.backend].release(released)
-            self._looker.note(released, ())
+            self._attendance.released(released)
         self._roster.release(claim_id)
         return released
 
@@ -315,7 +308,7 @@ class Agent:
             self._background.add(task)  # the loop itself holds tasks weakly
             task.add_done_callback(self._background.discard)
 
-        self._holders.watch(claim_id, self._deaths, died)
+        self._holders.watch(claim_id, self._attendance.deaths, died)
 
     async def _save(self) -> None:
         """Write all claims to disk, outside the loop's thread."""
@@ -358,47 +351,6 @@ class Agent:
         if claim.uid != uid:
             raise NotAuthorizedError(f"this slice belongs to uid {claim.uid}, and you are uid {uid}")
         return self._roster.bound[claim.claim_id]
-
-    def _decide(self, peer: peers.Peer, pidfd: int, secret: str, is_renewal: bool) -> Answer:
-        try:
-            tenant = self.tenant_of(secret, peer.uid)
-        except (UnknownClaimError, NotAuthorizedError) as error:
-            os.close(pidfd)
-            return Answer(pages.ATTACH_REFUSED, str(error))
-        fds = (tenant.pages.control_fd, tenant.pages.usage_fd)
-        known = tenant.processes.get(peer.pid)
-        if is_renewal and known is not None and peers.is_alive(known.pidfd):
-            # This agent was only slow. What the process holds stands in its slot.
-            os.close(pidfd)
-            return Answer(pages.ATTACH_OK, slot=known.slot, fds=fds)
-        # The same process before exec: what it held went with its old image.
-        self._detach(tenant, peer.pid)
-        process = tenant.attach(peer.pid, pidfd, time.time(), is_renewal)
-        if process is None:
-            os.close(pidfd)
-            return Answer(pages.ATTACH_FULL, f"this slice has {pages.max_slots()} processes, the most it may have")
-        ended = partial(self._detach, tenant, peer.pid)
-        self._deaths.watch(pidfd, ended)
-        self._looker.note(tenant.claim, list(tenant.processes))
-        moved = partial(tenant.moved, peer.pid) if tenant.is_moving(peer.pid) else None
-        return Answer(pages.ATTACH_OK, slot=process.slot, fds=fds, undo=ended, moved=moved)
-
-    def _detach(self, tenant: Tenant, pid: int) -> None:
-        process = tenant.detach(pid)
-        if process is None:
-            return
-        self._deaths.forget(process.pidfd)
-        self._looker.note(tenant.claim, list(tenant.processes))
-        if not tenant.processes:
-            self._roster.emptied(tenant)
-
-    def _seen(self, claim: Claim, pids: Sequence[int], enforcement: Enforcement, at: float) -> None:
-        tenant = self._roster.bound.get(claim.claim_id)
-        # What was seen of other processes than are attached now says nothing.
-        if tenant is not None and set(pids) == set(tenant.processes):
-            if tenant.verification is None or tenant.verification.enforcement != enforcement:
-                log.info("claim %s of %s: %s", claim.claim_id, claim.tenant, enforcement.note)
-            tenant.verification = Verification(enforcement, at)
 
 
 def _where(claim: Claim) -> str:
