@@ -52,6 +52,19 @@ static inline bool may_have_windows(const jvgpu_runner_t *runner)
 // Set every runner's `entitled`.
 void jvgpu_entitle(jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns);
 
+// Trials: what windows gave, what interleaving gave, and for whom windows are worth it.
+// returns: whether the GPU does more in a runner's windows than while all interleave, as was measured.
+bool jvgpu_trials_is_heavy(const jvgpu_governor_t *governor, const jvgpu_runner_t *runner);
+// Take in what the last window showed. pre: it has drained.
+void jvgpu_trials_learn_fill(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint64_t now_ns);
+// Take in what interleaving gives. pre: nobody holds a window.
+void jvgpu_trials_note_mixed(jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count,
+                             uint64_t now_ns);
+// returns: whether all for whom windows are, or just were, fill theirs.
+bool jvgpu_trials_are_full(const jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns);
+// returns: whether it is known what interleaving gives, or need not be.
+bool jvgpu_trials_are_comparable(const jvgpu_governor_t *governor, uint64_t now_ns);
+
 // Begin, end and hand over windows; note what interleaving gives while there are none.
 void jvgpu_windows_turn(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns);
 // Nobody holds a window, or is to get one.
