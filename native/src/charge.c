@@ -42,8 +42,10 @@ static uint64_t current_context(void)
 
 jvgpu_charge_t jvgpu_charge_begin_on(jvgpu_process_t *self, int device, uint64_t bytes)
 {
+  jvgpu_charge_t charge = {.self = self, .bytes = bytes, .device = device};
   jvgpu_attach_renew(self);
-  return jvgpu_charge_begin_current(self, device, bytes);
+  (void)jvgpu_charge_reserve(&charge);
+  return charge;
 }
 
 // Reserve in the slot that this process has. Another thread may move the process to new pages meanwhile
@@ -64,21 +66,14 @@ static bool reserve(jvgpu_charge_t *charge)
   }
 }
 
-jvgpu_charge_t jvgpu_charge_begin_current(jvgpu_process_t *self, int device, uint64_t bytes)
+bool jvgpu_charge_reserve(jvgpu_charge_t *charge)
 {
-  jvgpu_charge_t charge = {.self = self, .bytes = bytes, .device = device};
-
-  charge.slot = __atomic_load_n(&self->slot, __ATOMIC_ACQUIRE);
-  if (device == JVGPU_NO_DEVICE) {
-    // A device of the machine that is not in the claim: no room there at all.
-    charge.refused = true;
-    return charge;
-  }
-  charge.refused = !reserve(&charge);
-  if (charge.refused && jvgpu_pools_trim(self, (uint32_t)device)) {
-    charge.refused = !reserve(&charge);
-  }
-  return charge;
+  charge->slot = __atomic_load_n(&charge->self->slot, __ATOMIC_ACQUIRE);
+  // A device of the machine that is not in the claim has no room at all.
+  charge->refused =
+      charge->device == JVGPU_NO_DEVICE ||
+      (!reserve(charge) && !(jvgpu_pools_trim(charge->self, (uint32_t)charge->device) && reserve(charge)));
+  return !charge->refused;
 }
 
 jvgpu_charge_t jvgpu_charge_begin(uint64_t bytes)

@@ -35,8 +35,9 @@ jvgpu_charge_t jvgpu_charge_begin(uint64_t bytes);
 // The same on a device of the claim.
 jvgpu_charge_t jvgpu_charge_begin_on(jvgpu_process_t *self, int device, uint64_t bytes);
 
-// The same where the caller has looked at the agent's heartbeat, or need not.
-jvgpu_charge_t jvgpu_charge_begin_current(jvgpu_process_t *self, int device, uint64_t bytes);
+// The same in place, where the caller has looked at the agent's heartbeat, or need not.
+// pre: self, device and bytes are set. returns: false = refused.
+bool jvgpu_charge_reserve(jvgpu_charge_t *charge);
 
 // Settle an allocation of the current context's, known by `key` (its pointer or handle), of which `taken_bytes`
 // are charged.

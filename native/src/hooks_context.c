@@ -8,6 +8,7 @@
 #include "devices.h"
 #include "hooks.h"
 #include "own_limits.h"
+#include "pool_table.h"
 #include "pools.h"
 
 // --- made -------------------------------------------------------------------------------------------------
@@ -44,6 +45,7 @@ static void forget_context(jvgpu_process_t *self, CUcontext ctx)
     jvgpu_charge_give_back(self, &freed);
     jvgpu_limits_forget(self, ctx);
   }
+  jvgpu_pool_use_changed(self);
   jvgpu_pools_look(self);
 }
 

@@ -5,6 +5,7 @@
 
 #include "devices.h"
 #include "hooks.h"
+#include "pool_table.h"
 #include "pools.h"
 
 typedef CUresult (*from_current_t)(CUdeviceptr *, size_t, CUstream);
@@ -15,12 +16,11 @@ typedef CUresult (*is_capturing_t)(CUstream, int *);
 static CUresult allocate(from_current_t real, is_capturing_t is_capturing, CUdeviceptr *dptr, size_t bytes,
                          CUstream stream)
 {
-  CUmemoryPool         pool = NULL;
-  const jvgpu_charge_t charge = jvgpu_pool_begin(&pool, bytes, stream, is_capturing);
-  if (charge.refused) {
+  jvgpu_pool_charge_t taking;
+  if (!jvgpu_pool_begin(&taking, NULL, bytes, stream, is_capturing)) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  return jvgpu_pool_settle(&charge, real(dptr, bytes, stream), pool);
+  return jvgpu_pool_settle(&taking, real(dptr, bytes, stream));
 }
 
 CUresult cuMemAllocAsync(CUdeviceptr *dptr, size_t bytes, CUstream stream)
@@ -45,11 +45,11 @@ static CUresult allocate_from(from_pool_t real, is_capturing_t is_capturing, CUd
   if (pool == NULL) {
     return real(dptr, bytes, pool, stream);
   }
-  const jvgpu_charge_t charge = jvgpu_pool_begin(&pool, bytes, stream, is_capturing);
-  if (charge.refused) {
+  jvgpu_pool_charge_t taking;
+  if (!jvgpu_pool_begin(&taking, pool, bytes, stream, is_capturing)) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  return jvgpu_pool_settle(&charge, real(dptr, bytes, pool, stream), pool);
+  return jvgpu_pool_settle(&taking, real(dptr, bytes, pool, stream));
 }
 
 CUresult cuMemAllocFromPoolAsync(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool, CUstream stream)
@@ -140,4 +140,26 @@ CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
     jvgpu_pools_look(self);
   }
   return result;
+}
+
+// --- the pool that a device uses ----------------------------------------------------------------------------
+
+static CUresult use_changed(CUresult result)
+{
+  jvgpu_process_t *self = jvgpu_tenant();
+  if (self != NULL) {
+    jvgpu_pool_use_changed(self);
+  }
+  return result;
+}
+
+CUresult cuDeviceSetMemPool(CUdevice dev, CUmemoryPool pool)
+{
+  return JVGPU_HAS_CU(cuDeviceSetMemPool) ? use_changed(jvgpu_real.cuDeviceSetMemPool(dev, pool)) : JVGPU_NO_SUCH_CU;
+}
+
+CUresult cuMemSetMemPool(CUmemLocation *location, int kind, CUmemoryPool pool)
+{
+  return JVGPU_HAS_CU(cuMemSetMemPool) ? use_changed(jvgpu_real.cuMemSetMemPool(location, kind, pool))
+                                       : JVGPU_NO_SUCH_CU;
 }

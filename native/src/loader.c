@@ -244,7 +244,6 @@ static void bind_cuda(void *handle)
   ASK(cuStreamIsCapturing_ptsz);
   ASK(cuMemPoolGetAttribute);
   ASK(cuMemPoolSetAttribute);
-  ASK(cuDeviceSetMemPool);
   ASK(cuArrayGetMemoryRequirements);
   ASK(cuMipmappedArrayGetMemoryRequirements);
   ASK(cuCtxGetApiVersion);

@@ -8,15 +8,13 @@
 #include "attach.h"
 #include "devices.h"
 #include "graph_memory.h"
+#include "pool_table.h"
 #include "real.h"
 
 // source: CUDA Driver API 13.0, CUmemPool_attribute.
 #define ATTRIBUTE_RELEASE_THRESHOLD 4
 #define ATTRIBUTE_RESERVED_CURRENT 5
 #define ATTRIBUTE_USED_CURRENT 7
-
-// CU_STREAM_LEGACY is 1, CU_STREAM_PER_THREAD 2.
-#define MOST_DEFAULT_STREAM 2u
 
 // Allocations between two looks at the agent's heartbeat.
 #define ALLOCATIONS_A_LOOK 64u
@@ -33,42 +31,6 @@ static bool bytes_of(CUmemoryPool pool, int attribute, uint64_t *bytes)
 static bool reserved_bytes(CUmemoryPool pool, uint64_t *bytes)
 {
   return bytes_of(pool, ATTRIBUTE_RESERVED_CURRENT, bytes);
-}
-
-// Needs no lock: an entry is filled before its pool is named, and a program that uses a pool while it
-// destroys it has lost already.
-static jvgpu_pool_t *find(jvgpu_process_t *self, CUmemoryPool pool)
-{
-  for (size_t i = 0; i < JVGPU_MOST_POOLS; i++) {
-    if (__atomic_load_n(&self->pools[i].pool, __ATOMIC_ACQUIRE) == pool) {
-      return &self->pools[i];
-    }
-  }
-  return NULL;
-}
-
-static jvgpu_pool_t *find_or_add(jvgpu_process_t *self, CUmemoryPool pool, int device)
-{
-  jvgpu_pool_t *known = find(self, pool);
-  if (known != NULL) {
-    return known;
-  }
-  jvgpu_lock(&self->pool_lock);
-  known = find(self, pool);
-  if (known == NULL) {
-    known = find(self, NULL);
-    if (known != NULL) {
-      known->device = (uint32_t)device;
-      known->charged_bytes = 0;
-      known->is_made = 0;
-      known->is_left = 0;
-      known->is_going = 0;
-      // Release: whoever finds the pool finds its device.
-      __atomic_store_n(&known->pool, pool, __ATOMIC_RELEASE);
-    }
-  }
-  jvgpu_unlock(&self->pool_lock);
-  return known;
 }
 
 // Bring a pool's charge to `now_bytes`. pre: pool_lock is held.
@@ -122,15 +84,12 @@ static void asked(jvgpu_pool_t *known)
   __atomic_store_n(&known->looks, known->looks - 1, __ATOMIC_RELEASE);
 }
 
-// Charge what the pool has after an allocation for which `bytes` were set aside.
-static void charge_reserved(jvgpu_process_t *self, jvgpu_pool_t *known, CUmemoryPool pool, uint64_t bytes)
+// Charge what the pool has after an allocation for which `bytes` were set aside. Kept out of line, so that an allocation
+// from a pool that has not grown saves no registers for it.
+static __attribute__((noinline)) void charge_growth(jvgpu_process_t *self, jvgpu_pool_t *known, CUmemoryPool pool,
+                                                    uint64_t bytes)
 {
   uint64_t now_bytes = 0;
-  // Usually the pool has not grown, nobody else asks, and there is nothing to do.
-  if (reserved_bytes(pool, &now_bytes) && __atomic_load_n(&known->looks, __ATOMIC_ACQUIRE) == 0 &&
-      now_bytes == __atomic_load_n(&known->charged_bytes, __ATOMIC_RELAXED)) {
-    return;
-  }
   jvgpu_lock(&self->pool_lock);
   const uint64_t question = ask(known);
   jvgpu_unlock(&self->pool_lock);
@@ -142,9 +101,17 @@ static void charge_reserved(jvgpu_process_t *self, jvgpu_pool_t *known, CUmemory
   jvgpu_unlock(&self->pool_lock);
 }
 
+// returns: whether the pool has grown or somebody else asks; usually not, and then there is nothing to do.
+static bool may_have_grown(const jvgpu_pool_t *known, CUmemoryPool pool)
+{
+  uint64_t now_bytes = 0;
+  return !reserved_bytes(pool, &now_bytes) || __atomic_load_n(&known->looks, __ATOMIC_ACQUIRE) != 0 ||
+         now_bytes != __atomic_load_n(&known->charged_bytes, __ATOMIC_RELAXED);
+}
+
 void jvgpu_pool_created(jvgpu_process_t *self, CUmemoryPool pool, int device)
 {
-  jvgpu_pool_t *known = find_or_add(self, pool, device);
+  jvgpu_pool_t *known = jvgpu_pool_find_or_add(self, pool, device);
   if (known == NULL) {
     return;
   }
@@ -168,19 +135,15 @@ void jvgpu_pool_created(jvgpu_process_t *self, CUmemoryPool pool, int device)
 // them. A pool of which something is in use when its program destroys it is `left`: the driver is told once nothing of it
 // is in use any more.
 
-// Stands for the handle of a pool that is being destroyed: no driver gives it out.
-static CUmemoryPool no_handle(const jvgpu_pool_t *known)
-{
-  return (CUmemoryPool)((uintptr_t)known | 1u);
-}
-
 // Destroy a pool that nobody asks about. pre: is_going, and looks is 0. returns: the driver's answer.
 static CUresult destroy(jvgpu_process_t *self, jvgpu_pool_t *known)
 {
   CUmemoryPool pool = known->pool;
   // The driver may give the handle out again before this thread is back.
-  __atomic_store_n(&known->pool, no_handle(known), __ATOMIC_RELEASE);
+  __atomic_store_n(&known->pool, jvgpu_pool_no_handle(known), __ATOMIC_RELEASE);
+  jvgpu_pool_use_changed(self);
   const CUresult result = jvgpu_real.cuMemPoolDestroy(pool);
+  jvgpu_pool_use_changed(self);
   jvgpu_lock(&self->pool_lock);
   if (result == CUDA_SUCCESS) {
     recharge(self, known, 0);
@@ -213,12 +176,13 @@ static void leave(jvgpu_process_t *self, const jvgpu_pool_t *known)
       (void)jvgpu_real.cuDeviceSetMemPool(dev, its_own);
     }
   }
+  jvgpu_pool_use_changed(self);
 }
 
 CUresult jvgpu_pool_destroy(jvgpu_process_t *self, CUmemoryPool pool)
 {
   uint64_t      in_use_bytes = 0;
-  jvgpu_pool_t *known = find(self, pool);
+  jvgpu_pool_t *known = jvgpu_pool_find(self, pool);
   bool          is_asked;
   // A device's own pool is no program's to destroy: the driver says so.
   if (known == NULL || known->is_made == 0) {
@@ -329,82 +293,48 @@ bool jvgpu_pools_trim(jvgpu_process_t *self, uint32_t device)
 
 // --- one allocation -----------------------------------------------------------------------------------------
 
-static CUmemoryPool pool_of(CUdevice dev)
-{
-  CUmemoryPool pool = NULL;
-  if (jvgpu_real.cuDeviceGetMemPool != NULL) {
-    (void)jvgpu_real.cuDeviceGetMemPool(&pool, dev);
-  }
-  return pool;
-}
-
-// The device that a stream works on, which is not always the current context's. Default streams are.
-// source: CUDA Driver API 13.0, cuMemAllocAsync: "the memory pool current to the stream's device".
-static bool device_of_stream(const jvgpu_process_t *self, CUstream stream, CUdevice *dev)
-{
-  const bool is_default = (uintptr_t)stream <= MOST_DEFAULT_STREAM;
-  if (!is_default && self->ordinals != 1 && jvgpu_real.cuStreamGetDevice != NULL &&
-      jvgpu_real.cuStreamGetDevice(stream, dev) == CUDA_SUCCESS) {
-    return true;
-  }
-  return jvgpu_real.cuCtxGetDevice != NULL && jvgpu_real.cuCtxGetDevice(dev) == CUDA_SUCCESS;
-}
-
-// A pool that the program did not make is a device's own, of any device; looked for once.
-static int device_of_pool(jvgpu_process_t *self, CUmemoryPool pool)
-{
-  const int current = jvgpu_current_device(self);
-  for (CUdevice dev = 0; jvgpu_real.cuDeviceGetDefaultMemPool != NULL && dev < (CUdevice)self->ordinals; dev++) {
-    CUmemoryPool each = NULL;
-    if (jvgpu_real.cuDeviceGetDefaultMemPool(&each, dev) == CUDA_SUCCESS && each == pool) {
-      return jvgpu_device_of(self, dev);
-    }
-  }
-  return current;
-}
-
-jvgpu_charge_t jvgpu_pool_begin(CUmemoryPool *pool, uint64_t bytes, CUstream stream,
-                                CUresult (*is_capturing)(CUstream, int *))
+bool jvgpu_pool_begin(jvgpu_pool_charge_t *taking, CUmemoryPool pool, uint64_t bytes, CUstream stream,
+                      CUresult (*is_capturing)(CUstream, int *))
 {
   jvgpu_process_t *self = jvgpu_tenant();
-  CUdevice         dev = 0;
+  jvgpu_pool_t    *known = NULL;
+  taking->charge.self = NULL;
   if (self == NULL || bytes == 0) {
-    return (jvgpu_charge_t){.self = NULL};
+    return true;
   }
   if (jvgpu_is_captured(self, stream, is_capturing)) {
     jvgpu_graph_memory_seen(self);
-    return (jvgpu_charge_t){.self = NULL};
+    return true;
   }
-  if (*pool == NULL) {
-    if (!device_of_stream(self, stream, &dev)) {
-      return (jvgpu_charge_t){.self = NULL};
-    }
-    *pool = pool_of(dev);
-  }
-  // The pool may have to grow for this; how far, only the driver knows, but not beyond whole steps.
-  const uint64_t      most = bytes > UINT64_MAX - GROWTH_BYTES ? UINT64_MAX : (bytes / GROWTH_BYTES + 1) * GROWTH_BYTES;
-  const jvgpu_pool_t *known = find(self, *pool);
-  known = known != NULL ? known : find_or_add(self, *pool, device_of_pool(self, *pool));
-  // A pool too many to keep count of gets nothing: less, never more.
-  if (known != NULL && known->device == JVGPU_POOL_ON_HOST) {
-    return (jvgpu_charge_t){.self = NULL};
-  }
-  const int device = known == NULL ? JVGPU_NO_DEVICE : (int)known->device;
   // The clock that a look at the agent needs is dear here; a plain allocation looks each time.
   if (jvgpu_tick(self, ALLOCATIONS_A_LOOK)) {
     jvgpu_attach_renew(self);
+    // Should a program have a way to set a device's pool that we do not know.
+    jvgpu_pool_use_changed(self);
   }
-  return jvgpu_charge_begin_current(self, device, most);
+  if (!jvgpu_pool_choose(self, &pool, stream, &known) || (known != NULL && known->device == JVGPU_POOL_ON_HOST)) {
+    return true;
+  }
+  taking->known = known;
+  taking->pool = pool;
+  taking->charge.self = self;
+  // A pool too many to keep count of gets nothing: less, never more.
+  taking->charge.device = known == NULL ? JVGPU_NO_DEVICE : (int)known->device;
+  // The pool may have to grow for this; how far, only the driver knows, but not beyond whole steps.
+  taking->charge.bytes = bytes > UINT64_MAX - GROWTH_BYTES ? UINT64_MAX : (bytes / GROWTH_BYTES + 1) * GROWTH_BYTES;
+  return jvgpu_charge_reserve(&taking->charge);
 }
 
-CUresult jvgpu_pool_settle(const jvgpu_charge_t *charge, CUresult result, CUmemoryPool pool)
+CUresult jvgpu_pool_settle(const jvgpu_pool_charge_t *taking, CUresult result)
 {
+  const jvgpu_charge_t *charge = &taking->charge;
   if (charge->self == NULL) {
     return result;
   }
-  jvgpu_pool_t *known = result == CUDA_SUCCESS && pool != NULL ? find(charge->self, pool) : NULL;
-  if (known != NULL) {
-    charge_reserved(charge->self, known, pool, charge->bytes);
+  // Unless it was destroyed meanwhile.
+  if (result == CUDA_SUCCESS && __atomic_load_n(&taking->known->pool, __ATOMIC_ACQUIRE) == taking->pool &&
+      may_have_grown(taking->known, taking->pool)) {
+    charge_growth(charge->self, taking->known, taking->pool, charge->bytes);
   }
   jvgpu_account_cancel(charge->slot, (uint32_t)charge->device, charge->bytes);
   return result;

@@ -12,12 +12,20 @@
 #include "charge.h"
 #include "process.h"
 
-// Reserve for an allocation from `pool` (NULL = the current device's current pool). While a capture
+// One allocation under way.
+typedef struct jvgpu_pool_charge_s {
+  jvgpu_charge_t charge;
+  jvgpu_pool_t  *known;  // this and the next only where `charge` has a process
+  CUmemoryPool   pool;
+} jvgpu_pool_charge_t;
+
+// Reserve for an allocation from `pool` (NULL = the pool that the stream's device uses). While a capture
 // lives on `stream` the allocation becomes a graph node and nothing is taken yet.
-jvgpu_charge_t jvgpu_pool_begin(CUmemoryPool *pool, uint64_t bytes, CUstream stream,
-                                CUresult (*is_capturing)(CUstream, int *));
+// returns: false when the tenant has no room; then there is nothing to settle.
+bool jvgpu_pool_begin(jvgpu_pool_charge_t *taking, CUmemoryPool pool, uint64_t bytes, CUstream stream,
+                      CUresult (*is_capturing)(CUstream, int *));
 // Charge what the pool has reserved now.
-CUresult jvgpu_pool_settle(const jvgpu_charge_t *charge, CUresult result, CUmemoryPool pool);
+CUresult jvgpu_pool_settle(const jvgpu_pool_charge_t *taking, CUresult result);
 
 // Note a pool's device, where the program made the pool: an index in the claim, or JVGPU_POOL_ON_HOST.
 void jvgpu_pool_created(jvgpu_process_t *self, CUmemoryPool pool, int device);

@@ -86,11 +86,13 @@ typedef struct jvgpu_process_s {
   jvgpu_meter_t *meters[JVGPU_MAX_DEVICES];
   jvgpu_pacer_t *pacers[JVGPU_MAX_DEVICES];
 
-  uint32_t     has_freed;  // memory was given back to a pool, which may let go of it when the host waits
-  uint32_t     left_pools;  // of the next, those that their program left
-  jvgpu_lock_t pool_lock;
-  jvgpu_pool_t pools[JVGPU_MOST_POOLS];
-  CUcontext    primary[JVGPU_MOST_ORDINALS];
+  uint32_t      has_freed;  // memory was given back to a pool, which may let go of it when the host waits
+  uint32_t      left_pools;  // of the next, those that their program left
+  jvgpu_lock_t  pool_lock;
+  jvgpu_pool_t  pools[JVGPU_MOST_POOLS];
+  uint32_t      used_turn;  // times that a device may have got another pool
+  jvgpu_pool_t *used_pools[JVGPU_MOST_ORDINALS];  // by CUdevice: the pool that it uses, NULL = to be asked
+  CUcontext     primary[JVGPU_MOST_ORDINALS];
 
   uint32_t             has_graph_memory;  // a memory node was seen
   jvgpu_graph_memory_t graph_memory;

@@ -23,7 +23,6 @@ typedef struct jvgpu_real_s {
   CUresult (*cuStreamIsCapturing_ptsz)(CUstream stream, int *status);
   CUresult (*cuMemPoolGetAttribute)(CUmemoryPool pool, int attribute, void *value);
   CUresult (*cuMemPoolSetAttribute)(CUmemoryPool pool, int attribute, void *value);
-  CUresult (*cuDeviceSetMemPool)(CUdevice dev, CUmemoryPool pool);
   CUresult (*cuCtxSetCurrent)(CUcontext ctx);
   CUresult (*cuEventCreate)(CUevent *event, unsigned int flags);
   CUresult (*cuEventRecord)(CUevent event, CUstream stream);

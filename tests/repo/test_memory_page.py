@@ -17,7 +17,7 @@ SOURCES = ROOT / "native" / "src"
 RESULTS = sorted((ROOT / "benchmarks" / "results").glob("memory-*.json"))
 
 # What is intercepted because memory goes by it, though it is no way to take or give any.
-NO_WAY = {"cuDevicePrimaryCtxRetain"}
+NO_WAY = {"cuDevicePrimaryCtxRetain", "cuDeviceSetMemPool", "cuMemSetMemPool"}
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,72 @@
+"""Whose memory an allocation takes that names no pool: a device's pool may change at any time. Simulated board."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+# Allocations of the device's pool and of one of the program's own; `grown` gives by how much the charge has grown.
+PROGRAM = """
+from jupyter_vgpu.client import UserClient
+start()
+stream = ok(cu.cuStreamCreate(1))
+location = cu.CUmemLocation()
+location.type = cu.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+location.id = 0
+props = cu.CUmemPoolProps()
+pinned = props.allocType = cu.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+props.location = location
+
+def held():
+    return sum(each["devices"][0]["memory_bytes"] for each in UserClient.from_environment().usage()["processes"])
+
+def grown(size):
+    before = held()
+    place = ok(cu.cuMemAllocAsync(size, stream))
+    return (held() - before) // MIB
+
+def set_by_device(pool):
+    ok((cu.cuDeviceSetMemPool(0, pool)[0], None))
+
+def set_by_location(pool):
+    ok((cu.cuMemSetMemPool(location, pinned, pool)[0], None))
+
+own = ok(cu.cuDeviceGetDefaultMemPool(0))
+pool = ok(cu.cuMemPoolCreate(props))
+"""
+
+
+@pytest.mark.parametrize("setter", ["set_by_device", "set_by_location"])
+def test_an_allocation_is_charged_by_the_pool_that_its_device_was_given_last(ten_gib: Any, setter: str) -> None:
+    """The driver is not asked at each allocation which pool that is: who sets another is heard."""
+    said = ten_gib.says(
+        PROGRAM
+        + f"""
+say(grown(256 * MIB))
+{setter}(pool)
+say(grown(512 * MIB))
+{setter}(own)
+say(grown(GIB))
+"""
+    )
+
+    assert said == ["256", "512", "1024"]
+
+
+@pytest.mark.parametrize("in_use", [True, False], ids=["some of it in use", "nothing of it in use"])
+def test_when_a_devices_pool_is_destroyed_its_own_is_charged_again(ten_gib: Any, in_use: bool) -> None:
+    said = ten_gib.says(
+        PROGRAM
+        + f"""
+set_by_device(pool)
+place = ok(cu.cuMemAllocAsync(256 * MIB, stream))
+if not {in_use}:
+    ok((cu.cuMemFreeAsync(place, stream)[0], None))
+    ok((cu.cuStreamSynchronize(stream)[0], None))
+ok((cu.cuMemPoolDestroy(pool)[0], None))
+say(grown(GIB))
+"""
+    )
+
+    assert said == ["1024"]
