@@ -98,7 +98,7 @@ class _Claim(_HubHandler):
 
 class _ClaimUsage(_HubHandler):
     def get(self, claim_id: str) -> None:
-        self.send(views.usage_view(self.agent.tenant(claim_id), self.agent, time.time()))
+        self.send(views.usage_with_parts(self.agent.tenant(claim_id), self.agent, time.time()))
 
 
 class _ClaimEvents(_HubHandler):

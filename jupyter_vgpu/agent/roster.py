@@ -83,6 +83,9 @@ class Roster:
             self.share_out(tenant.claim.part_of)
 
     def _close(self, tenant: Tenant) -> None:
+        whole = self.bound.get(tenant.claim.part_of)
+        if whole is not None:
+            whole.take_over(tenant)
         tenant.close()
         self._gone(tenant.claim.claim_id)
 

@@ -62,6 +62,7 @@ class Tenant:
         self._devices = devices
         self._steering = steering
         self._past = [Totals()] * len(claim.grants)
+        self._of_ended_parts = [Totals()] * len(claim.grants)
         self._history = History()
         self._contenders = [0] * len(claim.grants)
         self._overheads = [Overhead() for _ in claim.grants]
@@ -237,6 +238,16 @@ class Tenant:
         """Return what was done on the device at `index` since the claim was bound here; a death takes nothing off."""
         readings = (self.reading(process, index) for process in self.processes.values())
         return sum(map(_totals, readings), self._past[index])
+
+    def of_ended_parts(self, index: int) -> Totals:
+        """Return what was done on the device at `index` in parts of this slice that are no more."""
+        return self._of_ended_parts[index]
+
+    def take_over(self, part: Tenant) -> None:
+        """Count what was done in a part of this slice, whose last process has ended, as the slice's from now on."""
+        known = zip(self.claim.grants, self._of_ended_parts, strict=True)
+        done = {grant.uuid: part.totals(index) for index, grant in enumerate(part.claim.grants)}
+        self._of_ended_parts = [ended + done.get(grant.uuid, Totals()) for grant, ended in known]
 
     def held(self) -> list[Grant]:
         """Return what the processes still hold, as grants without a share, for placement after a release.

@@ -9,10 +9,9 @@ from tornado.httpserver import HTTPServer
 
 from jupyter_vgpu.agent import views
 from jupyter_vgpu.agent.service import Agent
-from jupyter_vgpu.agent.subslices import merged, parse_subslice, subslice_view
+from jupyter_vgpu.agent.subslices import parse_subslice, subslice_view
 from jupyter_vgpu.agent.tenant import Tenant
 from jupyter_vgpu.agent.web import JsonHandler, make_server
-from jupyter_vgpu.client import UsageInfo
 from jupyter_vgpu.errors import BadValueError, NotAuthorizedError
 
 
@@ -39,7 +38,7 @@ class _Slice(_UserHandler):
 
 class _Usage(_UserHandler):
     def get(self) -> None:
-        self.send(usage_of(self.own(), self.agent))
+        self.send(views.usage_with_parts(self.own(), self.agent, time.time()))
 
 
 class _Events(_UserHandler):
@@ -68,13 +67,6 @@ class _Subslice(_UserHandler):
             return
         released = await self.agent.release(claim_id)
         self.send({"subslice": None if released is None else subslice_view(released)})
-
-
-def usage_of(tenant: Tenant, agent: Agent) -> UsageInfo:
-    """Return USAGE of a slice, its parts included."""
-    now = time.time()
-    parts = [views.usage_view(part, agent, now) for part in agent.parts(tenant.claim.claim_id)]
-    return merged(views.usage_view(tenant, agent, now), parts)
 
 
 def serve_users(agent: Agent, listener: socket.socket) -> HTTPServer:

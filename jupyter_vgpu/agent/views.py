@@ -9,6 +9,7 @@ from jupyter_vgpu.agent.events import Event
 from jupyter_vgpu.agent.figures import NS, Rates
 from jupyter_vgpu.agent.peers import process_name
 from jupyter_vgpu.agent.service import Agent
+from jupyter_vgpu.agent.subslices import merged
 from jupyter_vgpu.agent.tenant import Process, Tenant
 from jupyter_vgpu.backends import BACKENDS, Enforcement
 from jupyter_vgpu.backends.intercept import InterceptBackend
@@ -154,8 +155,15 @@ def usage_view(tenant: Tenant, agent: Agent, now: float) -> UsageInfo:
     }
 
 
+def usage_with_parts(tenant: Tenant, agent: Agent, now: float) -> UsageInfo:
+    """Return USAGE of a slice, its parts included; see `subslices.merged`."""
+    parts = [usage_view(part, agent, now) for part in agent.parts(tenant.claim.claim_id)]
+    return merged(usage_view(tenant, agent, now), parts)
+
+
 def _used_view(tenant: Tenant, index: int, agent: Agent) -> UsageDeviceInfo:
-    grant, totals, rates = tenant.claim.grants[index], tenant.totals(index), tenant.rates(index)
+    grant, rates = tenant.claim.grants[index], tenant.rates(index)
+    totals = tenant.totals(index) + tenant.of_ended_parts(index)
     return {
         "uuid": grant.uuid,
         "name": _device_name(grant.uuid, agent.book),

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_vgpu.client import ClaimInfo, DeviceInfo, UsageInfo
+from jupyter_vgpu.client import ClaimInfo, DeviceInfo, GuaranteedInfo, UsageInfo
 from jupyter_vgpu.ledger import Entry, Place
 from jupyter_vgpu.service.rights import Viewer
 
@@ -22,6 +22,8 @@ class HeldDevice:
         memory_used_bytes: In use now.
         gpu_time_fraction: Of the last second, 0..1.
         waiting_fraction: Part of the last second in which work waited for its turn, 0..1.
+        guarantee: Least part of the time in each second in which that much is wanted, 0..1; 0 = none is given.
+        guaranteed: How that was kept.
     """
 
     uuid: str
@@ -32,6 +34,8 @@ class HeldDevice:
     memory_used_bytes: int | None = None
     gpu_time_fraction: float | None = None
     waiting_fraction: float | None = None
+    guarantee: float = 0.0
+    guaranteed: GuaranteedInfo | None = None
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,8 @@ def _from_agent(
                 memory_used_bytes=used[device["uuid"]]["memory_used_bytes"] if device["uuid"] in used else None,
                 gpu_time_fraction=used[device["uuid"]]["gpu_time_fraction"] if device["uuid"] in used else None,
                 waiting_fraction=used[device["uuid"]]["waiting_fraction"] if device["uuid"] in used else None,
+                guarantee=device.get("guarantee", 0.0),
+                guaranteed=used[device["uuid"]].get("guaranteed") if device["uuid"] in used else None,
             )
             for device in claim["devices"]
         ),
@@ -185,6 +191,7 @@ def _from_ledger(entry: Entry, nodes: Collection[str]) -> Held:
                 index=-1,
                 memory_bytes=int(device.get("memory_bytes", 0)),
                 share=float(device.get("share", 0.0)),
+                guarantee=float(device.get("guarantee", 0.0)),
             )
             for device in entry.devices
         ),
@@ -214,6 +221,8 @@ def held_to_wire(one: Held, viewer: Viewer) -> dict[str, Any]:
                 "memory_used_bytes": device.memory_used_bytes,
                 "gpu_time_fraction": device.gpu_time_fraction,
                 "waiting_fraction": device.waiting_fraction,
+                **({"guarantee": device.guarantee} if device.guarantee else {}),
+                **({} if device.guaranteed is None else {"guaranteed": device.guaranteed}),
             }
             for device in one.devices
         ],

@@ -41,6 +41,7 @@ def _rows(one: Held, viewer: Viewer) -> Iterator[dict[str, Any]]:
             "gpu_time": _percent(device.gpu_time_fraction),
             "waiting": _percent(device.waiting_fraction),
             "share": f"{device.share:.0%}",
+            "guaranteed": _guaranteed(device),
             "enforced_by": one.enforced_by or "not known now",
             "since": moment(datetime.fromtimestamp(one.since_at, timezone.utc)),
             "may_revoke": number == 0 and may_revoke(one, viewer) and not one.revoked_by,
@@ -61,6 +62,14 @@ def _named(node: str, index: int, name: str) -> str:
 def _memory(device: HeldDevice) -> str:
     limit = format_bytes(device.memory_bytes)
     return f"{format_bytes(device.memory_used_bytes)} of {limit}" if device.memory_used_bytes is not None else limit
+
+
+def _guaranteed(device: HeldDevice) -> str:
+    """Return what is guaranteed of a device's time, and in how many seconds it was missed where that is known."""
+    if not device.guarantee:
+        return "–"
+    kept, least = device.guaranteed, f"{100 * device.guarantee:.3g}%"
+    return f"{least}, missed in {kept['violations']} s" if kept is not None and kept["violations"] else least
 
 
 def _device(device: DeviceInfo, viewer: Viewer) -> dict[str, Any]:

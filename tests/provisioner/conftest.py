@@ -16,7 +16,8 @@ from harness.agents import NodeAgent
 from jupyter_vgpu.client import GrantedClaim
 from jupyter_vgpu.model import ClaimRequest, Memory, Profile
 
-# Says how much of its device there is, takes what it is told to (in GiB), says whether it got it, and holds it.
+# Says how much of its device there is. Takes what it is told to (in GiB), says whether it got it, and holds it;
+# launches as often as it is told to, and says when that is done.
 PROGRAM = """
 import sys
 from cuda.bindings import driver
@@ -24,7 +25,15 @@ driver.cuInit(0)
 driver.cuCtxSetCurrent(driver.cuDevicePrimaryCtxRetain(0)[1])
 print(driver.cuDeviceTotalMem(driver.cuDeviceGet(0)[1])[1], flush=True)
 for line in sys.stdin:
-    error, pointer = driver.cuMemAlloc(int(float(line) * (1 << 30)))
+    what, amount = line.split()
+    if what == "take":
+        error, pointer = driver.cuMemAlloc(int(float(amount) * (1 << 30)))
+    else:
+        module = driver.cuModuleLoadData(b"any text\\0")[1]
+        function = driver.cuModuleGetFunction(module, b"sim_busy_1000us")[1]
+        for _ in range(int(amount)):
+            driver.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0)
+        (error,) = driver.cuCtxSynchronize()
     print(error.name, flush=True)
 """
 
@@ -62,8 +71,15 @@ class Program:
 
     def takes(self, gib: float) -> bool:
         """Ask for memory; return whether it was granted."""
+        return self._does("take", gib)
+
+    def launches(self, times: int) -> bool:
+        """Launch something of a millisecond, and wait until all is done; return whether it was."""
+        return self._does("launch", times)
+
+    def _does(self, what: str, amount: float) -> bool:
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{gib}\n")
+        self.process.stdin.write(f"{what} {amount}\n")
         self.process.stdin.flush()
         return self._line() == "CUDA_SUCCESS"
 

@@ -76,6 +76,41 @@ def test_hubs_see_slices_not_their_parts(node: Node, quarter: GrantedClaim) -> N
     assert (after["free_bytes"], after["claims"]) == (before["free_bytes"], before["claims"])
 
 
+def test_what_is_done_in_a_part_counts_for_the_slice_also_when_the_part_is_no_more(
+    node: Node, quarter: GrantedClaim, program: StartProgram
+) -> None:
+    """A hub was told of the slice's own processes only, and the slice's totals fell when a part ended."""
+    user = node.user(quarter)
+    rest = program(quarter)
+    part = user.create_subslice("one.ipynb", 4 * GIB)
+    inside = program(quarter, part.secret)
+
+    def launches() -> list[int]:
+        usages = user.usage(), node.hub.usage(quarter.claim["claim"])
+        return [usage["devices"][0]["launches"] for usage in usages]
+
+    def processes() -> list[set[int]]:
+        usages = user.usage(), node.hub.usage(quarter.claim["claim"])
+        return [{process["pid"] for process in usage["processes"]} for usage in usages]
+
+    assert rest.launches(3) and inside.launches(5)
+
+    assert eventually(lambda: launches() == [8, 8])
+    assert processes() == [{rest.process.pid, inside.process.pid}] * 2
+    user.release_subslice(part.subslice["claim"])
+    assert launches() == [8, 8]
+    inside.end()
+    assert eventually(lambda: processes() == [{rest.process.pid}] * 2)
+    assert launches() == [8, 8]
+    ended_first = user.create_subslice("two.ipynb", 4 * GIB)
+    again = program(quarter, ended_first.secret)
+    assert again.launches(2)
+    again.end()
+    assert eventually(lambda: processes() == [{rest.process.pid}] * 2)
+    user.release_subslice(ended_first.subslice["claim"])
+    assert launches() == [10, 10]
+
+
 def test_what_a_part_had_comes_back_to_the_slice(node: Node, quarter: GrantedClaim, program: StartProgram) -> None:
     user = node.user(quarter)
     rest = program(quarter)

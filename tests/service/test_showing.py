@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from datetime import datetime, timezone
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,7 +17,7 @@ import jupyter_vgpu.service
 from jupyter_vgpu.config import parse_profiles
 from jupyter_vgpu.ledger import Event, Ledger, LedgerError, Place
 from jupyter_vgpu.model import ClaimRequest
-from jupyter_vgpu.service.holdings import Held, HeldDevice, Overview
+from jupyter_vgpu.service.holdings import Held, HeldDevice, Overview, held_claims, held_to_wire
 from jupyter_vgpu.service.lookout import Lookout
 from jupyter_vgpu.service.revocation import Outcome
 from jupyter_vgpu.service.rights import Viewer
@@ -87,6 +88,37 @@ def test_moments_are_shown_in_utc_also_in_the_hour_that_summer_time_skips() -> N
     (waiting,) = overview_values(overview, ROOT)["waiting"]
 
     assert waiting["since"] == {"iso": "2026-03-29T01:30:00Z", "text": "2026-03-29 01:30:00 UTC"}
+
+
+def test_what_is_guaranteed_is_shown_with_the_seconds_that_missed_it() -> None:
+    def shown(violations: int | None) -> str:
+        kept: Any = violations if violations is None else {"violations": violations}
+        device = replace(HELD_DEVICE, guarantee=0.125, guaranteed=kept)
+        (row,) = overview_values(Overview(0.0, (replace(HELD, devices=(device,)),), (), (), ()), ROOT)["rows"]
+        return str(row["guaranteed"])
+
+    (none,) = overview_values(Overview(0.0, (HELD,), (), (), ()), ROOT)["rows"]
+
+    assert (shown(None), shown(0), shown(3)) == ("12.5%", "12.5%", "12.5%, missed in 3 s")
+    assert none["guaranteed"] == "–"
+    assert "guarantee" not in held_to_wire(HELD, ROOT)["devices"][0]
+
+
+def test_the_agent_and_without_it_the_ledger_say_what_is_guaranteed(agent: Any, tmp_path: Path) -> None:
+    (profile,) = parse_profiles({"1/4 GPU": {"share": "1/4", "guarantee": "1/8"}})
+    granted = agent.hub.create_claim(ClaimRequest("ada", "lab", os.getuid(), profile))
+    claim = granted.claim
+    ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}", "lab")
+    ledger.bind(ledger.open_entry("ada", "", "ada", "1/4 GPU", "node"), claim["claim"], "intercept", claim["devices"])
+
+    (held,) = asyncio.run(Lookout(agent.hub, lambda: ledger, "lab").look()).held
+    (remembered,) = held_claims("lab", None, ledger.open_entries(), [], {})
+    ledger.close()
+    agent.hub.release_claim(claim["claim"])
+
+    (device,) = held_to_wire(held, ROOT)["devices"]
+    assert (device["guarantee"], device["guaranteed"]["least"]) == (0.125, 0.125)
+    assert remembered.devices[0].guarantee == 0.125
 
 
 @pytest.fixture
