@@ -28,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -57,7 +57,8 @@ def share_out_cores(server: psutil.Process) -> bool:
         return False
     for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
         if process.pid != server.pid:
-            process.cpu_affinity(cores[1:])
+            with suppress(psutil.NoSuchProcess):  # a server starts some that end at once
+                process.cpu_affinity(cores[1:])
     server.cpu_affinity(cores[:1])
     for thread in server.threads():
         os.sched_setaffinity(thread.id, cores[:1])

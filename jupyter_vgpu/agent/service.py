@@ -18,6 +18,7 @@ from pathlib import Path
 from jupyter_vgpu._version import __version__
 from jupyter_vgpu.agent import store
 from jupyter_vgpu.agent.attendance import Attendance
+from jupyter_vgpu.agent.changes import Changes
 from jupyter_vgpu.agent.claims import ClaimBook, NewClaim, digest, new_names
 from jupyter_vgpu.agent.door import Door
 from jupyter_vgpu.agent.events import EventLog
@@ -87,6 +88,7 @@ class Agent:
         self._devices = {device.uuid: device for device in devices}
         self.steering = Steering({device.uuid: number for number, device in enumerate(devices)}) if govern else None
         self.events = EventLog()
+        self.changes = Changes()
         self._roster = Roster(self._devices, self.steering, self.events.forget)
         self._holders = Holders()
         self.oversight = (
@@ -177,6 +179,7 @@ class Agent:
                 pause_seconds = REST_HEARTBEAT_SECONDS if is_at_rest else HEARTBEAT_SECONDS
                 if self.oversight is not None:
                     self.oversight.beat(is_awake, is_at_rest)
+                self.changes.look(time.monotonic())
             except Exception:
                 log.exception("following what tenants do failed")
             await self._nap.take(pause_seconds)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
+from collections.abc import Callable
 
 from tornado.httpserver import HTTPServer
 
 from jupyter_vgpu.agent import views
+from jupyter_vgpu.agent.changes import parse_wait, usage_mark
 from jupyter_vgpu.agent.service import Agent
 from jupyter_vgpu.agent.subslices import parse_subslice, subslice_view
 from jupyter_vgpu.agent.tenant import Tenant
 from jupyter_vgpu.agent.web import JsonHandler, make_server
-from jupyter_vgpu.errors import BadValueError, NotAuthorizedError
+from jupyter_vgpu.errors import BadValueError, NotAuthorizedError, VGPUError
 
 
 class _UserHandler(JsonHandler):
@@ -37,8 +40,45 @@ class _Slice(_UserHandler):
 
 
 class _Usage(_UserHandler):
-    def get(self) -> None:
-        self.send(views.usage_with_parts(self.own(), self.agent, time.time()))
+    """Answers at once, or, where the caller knows all but the time already, when there is something else to say."""
+
+    _mark = ""
+    _wait: asyncio.Future[None] | None = None
+    _is_gone = False
+
+    async def get(self) -> None:
+        own, known = self.own(), self.get_query_argument("unlike", "")
+        seconds = parse_wait(self.get_query_argument("wait_seconds", "0"))
+        if known:
+            self._wait = self.agent.changes.wait(own.claim.claim_id, self._marker(), known, seconds)
+            await self._wait
+            if self._is_gone:
+                return
+            own = self.own()
+        usage = views.usage_with_parts(own, self.agent, time.time())
+        self._mark = usage_mark(usage)
+        self.send(usage)
+
+    def _marker(self) -> Callable[[], str]:
+        agent, secret, uid = self.agent, self.bearer(), self.peer().uid
+
+        def mark() -> str:
+            try:
+                return usage_mark(views.usage_with_parts(agent.tenant_of(secret, uid), agent, time.time()))
+            except VGPUError:  # it was released, which is a change too
+                return ""
+
+        return mark
+
+    def compute_etag(self) -> str | None:
+        """Return the header `Etag`: the mark, which `unlike` takes; `None` where there is no usage."""
+        return f'"{self._mark}"' if self._mark else None
+
+    def on_connection_close(self) -> None:
+        """Wait no more: nobody listens."""
+        self._is_gone = True
+        if self._wait is not None and not self._wait.done():
+            self._wait.set_result(None)
 
 
 class _Events(_UserHandler):

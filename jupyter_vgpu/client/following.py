@@ -20,6 +20,7 @@ _LONGEST_HEAD_BYTES = 64 << 10
 _HEAD_END = b"\r\n\r\n"
 _STATUS = re.compile(rb"HTTP/1\.1 ([0-9]{3})\b")
 _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]{1,18}) *\r\n", re.IGNORECASE)
+_MARK = re.compile(rb'\r\netag: *"([0-9A-Za-z]{1,128})" *\r\n', re.IGNORECASE)
 _LAST = re.compile(rb"\r\nconnection: *close *\r\n", re.IGNORECASE)
 
 
@@ -28,10 +29,12 @@ class _Connection(asyncio.Protocol):
 
     Attributes:
         is_open: Whether another question may be asked on it.
+        mark: Of the last answer, by which the agent knows what it said; empty where it gave none.
     """
 
     def __init__(self) -> None:
         self.is_open = False
+        self.mark = ""
         self._collected = bytearray()
         self._answer: asyncio.Future[tuple[int, bytes]] | None = None
 
@@ -90,6 +93,8 @@ class _Connection(asyncio.Protocol):
         begin = end + len(_HEAD_END)
         if len(self._collected) < begin + size:
             return None
+        mark = _MARK.search(self._collected, 0, end + 2)
+        self.mark = mark[1].decode() if mark else ""
         if _LAST.search(self._collected, 0, end + 2):
             self.close()
         return int(status[1]), bytes(self._collected[begin : begin + size])
@@ -110,6 +115,7 @@ class SliceFollower:
         self._secret = secret
         self._timeout_seconds = timeout_seconds
         self._connection: _Connection | None = None
+        self._usage_mark = ""
 
     @classmethod
     def from_environment(cls) -> SliceFollower:
@@ -129,13 +135,23 @@ class SliceFollower:
         """
         return cast(SliceInfo, await self._ask("/v1/slice"))
 
-    async def usage(self) -> UsageInfo:
+    async def usage(self, wait_seconds: float = 0.0) -> UsageInfo:
         """Return what the slice uses now.
+
+        Args:
+            wait_seconds: How long the agent may wait, unless that is another than what it answered last but for the
+                time. An agent of an older version does not wait.
 
         Raises:
             VGPUError: As `UserClient.usage`.
         """
-        return cast(UsageInfo, await self._ask("/v1/usage"))
+        if wait_seconds > 0 and self._usage_mark:
+            url = f"/v1/usage?unlike={self._usage_mark}&wait_seconds={wait_seconds:g}"
+            usage = cast(UsageInfo, await self._ask(url, wait_seconds))
+        else:
+            usage = cast(UsageInfo, await self._ask("/v1/usage"))
+        self._usage_mark = self._connection.mark if self._connection is not None else ""
+        return usage
 
     async def events(self) -> list[EventInfo]:
         """Return what the agent noticed about the slice lately, oldest first.
@@ -151,8 +167,8 @@ class SliceFollower:
             self._connection.close()
             self._connection = None
 
-    async def _ask(self, url: str) -> Any:
-        """Return the decoded answer.
+    async def _ask(self, url: str, wait_seconds: float = 0.0) -> Any:
+        """Return the decoded answer, which may take `wait_seconds` longer than the time limit.
 
         Raises:
             VGPUError: The one that the agent's answer stands for.
@@ -162,18 +178,18 @@ class SliceFollower:
         is_kept = self._connection is not None and self._connection.is_open
         try:
             try:
-                status, content = await self._exchange(url)
+                status, content = await self._exchange(url, wait_seconds)
             except ConnectionError:
                 # A connection that was kept may have been closed meanwhile, as by an agent that was restarted.
                 if not is_kept:
                     raise
-                status, content = await self._exchange(url)
+                status, content = await self._exchange(url, wait_seconds)
             decoded = json.loads(content.decode())
         except asyncio.TimeoutError as error:
             self.close()
             raise AgentUnreachableError(
-                f"the node agent at {self._api} has not answered within {self._timeout_seconds:.1f} s: see its log, or "
-                "restart it"
+                f"the node agent at {self._api} has not answered within {self._timeout_seconds + wait_seconds:.1f} s: "
+                "see its log, or restart it"
             ) from error
         except PermissionError as error:
             raise NotAuthorizedError(
@@ -193,7 +209,7 @@ class SliceFollower:
             raise error_from_reason(str(known.get("error")), str(known.get("message") or f"status {status}"))
         return decoded
 
-    async def _exchange(self, url: str) -> tuple[int, bytes]:
+    async def _exchange(self, url: str, wait_seconds: float) -> tuple[int, bytes]:
         """Return status and body of the answer to `GET url`.
 
         Raises:
@@ -209,7 +225,7 @@ class SliceFollower:
         request = f"GET {url} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {self._secret}\r\n\r\n"
         answer = connection.ask(request.encode())
         # A timer costs a tenth of `wait_for`, which makes a task of each question.
-        timer = loop.call_later(self._timeout_seconds, _give_up, answer)
+        timer = loop.call_later(self._timeout_seconds + wait_seconds, _give_up, answer)
         try:
             return await answer
         finally:

@@ -27,7 +27,7 @@ class VGPUServerExtension(ExtensionApp):
         kernels = KernelList(settings["kernel_manager"], settings["session_manager"], log)
         self._hub = HubPage(log)
         session = Session(self.serverapp, self._hub)
-        settings[READER] = FiguresReader(SliceLooker(), kernels.now, session.now, log)
+        settings[READER] = FiguresReader(SliceLooker(), kernels.now, kernels.states, session.now, log)
         self._offer_parts()
 
     def _offer_parts(self) -> None:

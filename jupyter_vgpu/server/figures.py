@@ -15,8 +15,10 @@ NO_SLICE = "no-slice"
 
 _SLICE_SECONDS = 10.0
 _MOST_EVENTS = 20
-# While nothing changes but the time, there are new figures this often.
+# While nothing changes but the time, there are new figures this often: so long the agent may keep its answer back.
 QUIET_SECONDS = 5.0
+# What it kept back so long, or an agent that keeps nothing back answered so long after, is worth telling.
+_NEW_AFTER_SECONDS = 0.8 * QUIET_SECONDS
 
 _WITHOUT_SLICE = (
     "This server has no GPU slice: it was started without one. "
@@ -70,13 +72,14 @@ class SliceLooker:
         self._figures: Figures | None = None
         self._figures_at = 0.0
 
-    async def look(self, kernels: Sequence[Kernel] = ()) -> Figures:
+    async def look(self, kernels: Sequence[Kernel] = (), may_wait: bool = False) -> Figures:
         """Return the slice and its use, or why there is none; what was returned last while nothing has changed.
 
         Takes as long as the follower's time limit at most (5 s a question).
 
         Args:
             kernels: The server's Jupyter kernels, among which the use is split.
+            may_wait: Whether that may take `QUIET_SECONDS` longer while nothing changes.
         """
         if self._follower is None:
             try:
@@ -85,7 +88,7 @@ class SliceLooker:
                 self.is_quiet = True
                 return Figures(NO_SLICE, _WITHOUT_SLICE)
         try:
-            usage = await self._follower.usage()
+            usage = await self._follower.usage(QUIET_SECONDS if may_wait else 0.0)
             slice_info = await self._fresh_slice(self._follower, usage)
         except VGPUError as error:
             self._slice = self._figures = self.usage = None
@@ -99,7 +102,7 @@ class SliceLooker:
         was_same, self.is_quiet = self.is_quiet, before is not None and self._is_same(before, usage, kernels)
         self._kernels = kernels
         known, now = self._figures, time.monotonic()
-        is_known = known is not None and known.slice_info is slice_info and now - self._figures_at < QUIET_SECONDS
+        is_known = known is not None and known.slice_info is slice_info and now - self._figures_at < _NEW_AFTER_SECONDS
         if known is not None and is_known and was_same and self.is_quiet:
             return known
         self._starters.keep(usage["processes"])

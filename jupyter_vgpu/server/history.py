@@ -17,8 +17,8 @@ from jupyter_vgpu.client import UsageDeviceInfo, UsageInfo
 FINE_SECONDS = 300.0
 HISTORY_SECONDS = 3600.0
 COARSE_STEP_SECONDS = 10.0
-# Readings come once a second; later than this, some are missing.
-_GAP_SECONDS = 5.0
+# Readings come once a second, and every five where nothing changes; later than this, some are missing.
+_GAP_SECONDS = 8.0
 
 
 class HistoryInfo(TypedDict):

@@ -4,6 +4,10 @@ The reader asks the agent only while somebody follows, never twice at a time,
 and without blocking, so that an agent that takes long to answer costs the
 event loop nothing. Between two looks a server sleeps and grows cold, so what a
 look costs is how much of it has to wake up: it takes few turns of the loop.
+
+While nothing changes a look is *held*: the agent keeps its answer back until
+something does, or for some seconds. What the server itself can change, its
+Jupyter kernels, it looks after meanwhile, and cuts the look short.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from jupyter_vgpu.errors import VGPUError
-from jupyter_vgpu.server.figures import Figures, SliceLooker
+from jupyter_vgpu.server.figures import QUIET_SECONDS, Figures, SliceLooker
 from jupyter_vgpu.server.history import History
 from jupyter_vgpu.server.notebooks import Kernel
 from jupyter_vgpu.server.session import SessionInfo
@@ -84,6 +88,7 @@ class FiguresReader:
         self,
         looker: SliceLooker,
         list_kernels: Callable[[], Awaitable[Sequence[Kernel]]],
+        kernel_states: Callable[[], Sequence[tuple[str, str]]],
         session: Callable[[], SessionInfo],
         log: logging.Logger,
         period_seconds: float = 1.0,
@@ -93,17 +98,21 @@ class FiguresReader:
         Args:
             looker: Looks at the slice.
             list_kernels: Returns the server's Jupyter kernels.
+            kernel_states: Returns, at once, what is another list when one of them came, went or does something else.
             session: Returns what is known of the server's end.
             log: Where a failure that nobody foresaw is told.
             period_seconds: Time between two looks while somebody follows and figures change, > 0.
         """
         self._looker = looker
         self._list_kernels = list_kernels
+        self._kernel_states = kernel_states
         self._session = session
         self.history = History()
         self._log = log
         self._period_seconds = period_seconds
         self._call: asyncio.Task[Reading] | None = None
+        self._held: asyncio.Task[None] | None = None
+        self._held_states: Sequence[tuple[str, str]] = ()
         self._timer: asyncio.TimerHandle | None = None
         self._reading: Reading | None = None
         self._read_at = float("-inf")
@@ -132,8 +141,9 @@ class FiguresReader:
         return await self.look()
 
     def _is_fresh(self) -> bool:
-        """Whether the streams were told something, and lately."""
-        return bool(self._followers) and time.monotonic() - self._read_at < self._period_seconds * _QUIET_PERIODS
+        """Whether the streams were told something, and would have been told by now if there was anything newer."""
+        seconds = self._period_seconds * _QUIET_PERIODS + (QUIET_SECONDS if self._looker.is_quiet else 0.0)
+        return bool(self._followers) and time.monotonic() - self._read_at < seconds
 
     def expect_news(self) -> None:
         """Have the next look make a new reading, though the figures be the same: something else has changed."""
@@ -141,9 +151,7 @@ class FiguresReader:
 
     async def look(self) -> Reading:
         """Return figures that are fresh, see `SliceLooker.look`; several callers at a time share one look."""
-        if self._call is None or self._call.done():
-            self._call = asyncio.create_task(self._look_upstream())
-        return await asyncio.shield(self._call)
+        return await asyncio.shield(self._look_now())
 
     def follow(self, follower: Follower) -> None:
         """Tell a follower a reading soon and then at each look, until it leaves or the reader closes."""
@@ -162,6 +170,7 @@ class FiguresReader:
         self._followers.pop(follower, None)
         if not self._followers:
             self._stop_timer()
+            self._cut_short()
             # The next follower begins with a look of its own, not with an old one.
             self._read_at = float("-inf")
 
@@ -176,11 +185,41 @@ class FiguresReader:
             await asyncio.sleep(0.01)
         if self._call is not None:
             self._call.cancel()
+        self._cut_short()
         self._looker.close()
 
-    async def _look_upstream(self) -> Reading:
+    def _look_now(self) -> asyncio.Task[Reading]:
+        """Return the look that somebody began, unless it is held; else a new one."""
+        if self._call is None or self._call.done():
+            self._call = asyncio.create_task(self._look_upstream(self._cut_short()))
+        return self._call
+
+    def _cut_short(self) -> asyncio.Task[None] | None:
+        """Return the held look, which is over soon; `None` = there was none."""
+        held, self._held = self._held, None
+        if held is not None:
+            held.cancel()
+        return held
+
+    async def _hold(self) -> None:
+        """Look, with time for something to change; look again a period after it did, or at once where nothing did."""
+        began_at = time.monotonic()
+        await self._look_upstream(may_wait=True)
+        self._held = None
+        if self._timer is not None:
+            self._timer.cancel()
+            took = time.monotonic() - began_at if self._looker.is_quiet else 0.0
+            self._timer = asyncio.get_running_loop().call_later(max(0.0, self._pause_seconds - took), self._tick)
+
+    @property
+    def _pause_seconds(self) -> float:
+        return self._period_seconds * (_QUIET_PERIODS if self._looker.is_quiet else 1.0)
+
+    async def _look_upstream(self, before: asyncio.Task[None] | None = None, may_wait: bool = False) -> Reading:
         try:
-            figures = await self._looker.look(await self._list_kernels())
+            if before is not None:
+                await asyncio.wait([before])  # what it asked is not to be mixed up with what is asked now
+            figures = await self._looker.look(await self._list_kernels(), may_wait)
         except Exception:
             # The streams outlive a failure that nobody foresaw; the next look may work.
             self._log.exception("jupyter_vgpu: reading the figures of this server's slice failed")
@@ -203,11 +242,16 @@ class FiguresReader:
         return _reading(figures, since_at, self._session())
 
     def _tick(self) -> None:
-        """Look now, unless somebody does, and again after a period."""
+        """Look, unless somebody does; where nothing has changed lately, or since a held look began, hold it."""
         if self._call is None or self._call.done():
-            self._call = asyncio.create_task(self._look_upstream())
-        seconds = self._period_seconds * (_QUIET_PERIODS if self._looker.is_quiet else 1.0)
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._tick)
+            states = self._kernel_states()
+            is_held = self._held is not None
+            if not self._looker.is_quiet or not self._is_fresh() or (is_held and states != self._held_states):
+                self._look_now()
+            elif not is_held:
+                self._held_states = states
+                self._held = asyncio.create_task(self._hold())
+        self._timer = asyncio.get_running_loop().call_later(self._pause_seconds, self._tick)
 
     def _tell(self, followers: list[Follower]) -> None:
         """Tell followers, a few at a time: writing to all of them at once would keep others waiting."""

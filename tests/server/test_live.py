@@ -17,6 +17,8 @@ OpenStream = Callable[..., Stream]
 
 # A look asks the agent for the usage, and now and then for the slice and what was noticed.
 ASKED_PER_LOOK = 3
+# So much, or more, lies between two answers of which the agent kept the second back: it keeps them for five.
+KEPT_BACK_SECONDS = 4.0
 
 
 def test_an_event_has_the_slice_and_its_use(server: Server, open_stream: OpenStream) -> None:
@@ -56,22 +58,43 @@ def test_many_streams_have_one_upstream_reader(server: Server, relay: Relay, ope
     assert len(times) <= len(looks) + 1
 
 
-def test_while_nothing_changes_the_agent_is_asked_and_nobody_is_told(
+def test_while_nothing_changes_the_agent_keeps_its_answer_back(
     server: Server, relay: Relay, open_stream: OpenStream
 ) -> None:
     stream = open_stream(server)
-    stream.next()
+    at = stream.next()["usage"]["time"]
 
-    asked = [relay.asked]
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        stream.next()
-        asked.append(relay.asked)
-        if asked[-1] - asked[-2] > ASKED_PER_LOOK:
+        asked, before, at = relay.asked, at, stream.next()["usage"]["time"]
+        if at - before >= KEPT_BACK_SECONDS and relay.asked - asked <= ASKED_PER_LOOK:
             break
 
-    # More than one look can have asked for lies between two events.
-    assert asked[-1] - asked[-2] > ASKED_PER_LOOK
+    # Both by what the agent says of itself, and by how often it was asked: one look, for seconds.
+    assert at - before >= KEPT_BACK_SECONDS
+    assert relay.asked - asked <= ASKED_PER_LOOK
+
+
+def test_a_jupyter_kernel_that_comes_is_told_though_the_agent_keeps_its_answer_back(
+    server: Server, open_stream: OpenStream
+) -> None:
+    stream = open_stream(server)
+    before, event = stream.next(), stream.next()
+    while event["usage"]["time"] - before["usage"]["time"] < KEPT_BACK_SECONDS:
+        before, event = event, stream.next()
+
+    with server.client() as client:
+        kernel_id = client.post("api/kernels").raise_for_status().json()["id"]
+    told = stream.next()
+    while not told["notebooks"]:
+        told = stream.next()
+    with server.client() as client:
+        client.delete(f"api/kernels/{kernel_id}").raise_for_status()
+    gone = stream.next()
+    while gone["notebooks"]:
+        gone = stream.next()
+
+    assert [notebook["kernel_id"] for notebook in told["notebooks"]] == [kernel_id]
 
 
 def test_nobody_asks_the_agent_while_nobody_looks(server: Server, relay: Relay, open_stream: OpenStream) -> None:
