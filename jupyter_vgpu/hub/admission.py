@@ -108,7 +108,7 @@ class Admission:
         with self._ledger.together():
             if not over_quota:
                 self.check(key, profile, groups, devices)
-            return self._ledger.queue_up(*key, profile.name)
+            return self._ledger.places.take(*key, profile.name)
 
     def check(self, key: ServerKey, profile: Profile, groups: Sequence[str], devices: Sequence[DeviceInfo]) -> None:
         """Return if a server could have a slice of `profile` as far as quotas go; nothing is written.

@@ -223,7 +223,7 @@ class WaitingRoom(LoggingConfigurable):
 
     async def _write_end(self, key: ServerKey, place: Place, outcome: str) -> None:
         try:
-            await self._desk.in_ledger(self._desk.ledger.leave_queue, place.place_id, outcome)
+            await self._desk.in_ledger(self._desk.ledger.places.leave, place.place_id, outcome)
         except VGPUError as error:
             self.log.error("that %s waits no more is not written down: %s", tenant_name(*key), error)
 
@@ -352,7 +352,7 @@ class WaitingRoom(LoggingConfigurable):
         Raises:
             LedgerError: The ledger does not answer.
         """
-        places = await self._desk.in_ledger(self._desk.ledger.places)
+        places = await self._desk.in_ledger(self._desk.ledger.places.all)
         self._earlier = {(place.user, place.server): place for place in places}
         for key in self._waits:
             self._earlier.pop(key, None)

@@ -20,8 +20,9 @@ from sqlalchemy.orm import Session
 from jupyter_vgpu.errors import BadValueError, VGPUError
 from jupyter_vgpu.ledger import migrations, sqlite
 from jupyter_vgpu.ledger.audit import AuditBook
-from jupyter_vgpu.ledger.entries import ENTRY_COLUMNS, Entry, Place, entry_of
-from jupyter_vgpu.ledger.tables import ClaimRow, EventRow, Meta, PlaceRow
+from jupyter_vgpu.ledger.entries import ENTRY_COLUMNS, Entry, entry_of
+from jupyter_vgpu.ledger.places import PlaceBook
+from jupyter_vgpu.ledger.tables import ClaimRow, EventRow, Meta
 from jupyter_vgpu.ledger.usage import UsageBook
 
 # The hub and its service write to one file, one at a time; a busy disk makes one wait for the other.
@@ -41,6 +42,9 @@ class Ledger:
     """One hub's entries in one database.
 
     Attributes:
+        audit: What happened.
+        places: Who waits.
+        usage: What was used.
         hub_name: Name this hub goes by at its agents: the one given, or one made up at the first start and kept
             in the database, so that it survives restarts and is nobody else's.
     """
@@ -74,6 +78,7 @@ class Ledger:
             migrations.upgrade(session.connection())
             self.hub_name = hub_name or _kept_hub_name(session)
         self.audit = AuditBook(self.hub_name, self._session)
+        self.places = PlaceBook(self.hub_name, self._session)
         self.usage = UsageBook(self.hub_name, self._session)
 
     @contextmanager
@@ -176,7 +181,7 @@ class Ledger:
         if node:
             bound["node"] = node
         now = _now()
-        with self._session() as session:
+        with self.together(), self._session() as session:
             claim = ClaimRow.entry_id == entry_id
             found: Any = session.execute(update(ClaimRow).where(claim).values(state="bound", bound_at=now, **bound))
             if found.rowcount != 1:
@@ -193,8 +198,7 @@ class Ledger:
             }
             session.execute(insert(EventRow).from_select(list(event), select(*event.values()).where(claim)))
             if place_id is not None:
-                waiting = update(PlaceRow).where(PlaceRow.place_id == place_id, PlaceRow.left_at.is_(None))
-                session.execute(waiting.values(left_at=now, outcome="granted"))
+                self.places.leave(place_id, "granted")
 
     def adopt(
         self,
@@ -291,45 +295,6 @@ class Ledger:
             query = query.where(ClaimRow.user_name == user)
         return self._entries(query.order_by(ClaimRow.entry_id))
 
-    def queue_up(self, user: str, server: str, profile: str) -> Place:
-        """Return the place of a server in the queue: the one it has, or a new one at the end.
-
-        Whoever asks again, after a restart of the hub say, keeps the time of arrival; another profile is a new wait.
-        """
-        with self._session() as session:
-            row = None
-            for found in session.scalars(self._waiting(user, server)):
-                if found.profile == profile:
-                    row = found
-                else:
-                    found.left_at, found.outcome = _now(), "chose another profile"
-            if row is None:
-                row = PlaceRow(
-                    hub=self.hub_name, user_name=user, server_name=server, profile=profile, arrived_at=_now()
-                )
-                session.add(row)
-                session.flush()
-            return Place(row.place_id, row.user_name, row.server_name, row.profile, row.arrived_at)
-
-    def leave_queue(self, place_id: int, outcome: str) -> None:
-        """Note that a server waits no more; once or ten times over."""
-        with self._session() as session:
-            _leave(session, place_id, outcome)
-
-    def places(self) -> list[Place]:
-        """Return who waits at this hub, or waited when it stopped, in order of arrival."""
-        with self._session() as session:
-            return [
-                Place(row.place_id, row.user_name, row.server_name, row.profile, row.arrived_at)
-                for row in session.scalars(self._waiting())
-            ]
-
-    def _waiting(self, user: str | None = None, server: str = "") -> Any:
-        query = select(PlaceRow).where(PlaceRow.hub == self.hub_name, PlaceRow.left_at.is_(None))
-        if user is not None:
-            query = query.where(PlaceRow.user_name == user, PlaceRow.server_name == server)
-        return query.order_by(PlaceRow.place_id)
-
     def history(self, user: str, server: str = "") -> list[Entry]:
         """Return all claims of one server, oldest first."""
         query = select(ClaimRow).where(
@@ -351,12 +316,6 @@ class Ledger:
         with self._session() as session:
             # Columns, not objects: those would be twice as slow to read, and nobody changes them.
             return [entry_of(row) for row in session.execute(query.with_only_columns(*ENTRY_COLUMNS))]
-
-
-def _leave(session: Session, place_id: int, outcome: str) -> None:
-    row = session.get(PlaceRow, place_id)
-    if row is not None and row.left_at is None:
-        row.left_at, row.outcome = _now(), outcome
 
 
 def _row(session: Session, entry_id: int) -> ClaimRow:

@@ -81,7 +81,7 @@ class Lookout:
             ledger = await self.ledger()
             self._hub_name = ledger.hub_name
             entries = await asyncio.to_thread(ledger.open_entries)
-            waiting = await asyncio.to_thread(ledger.places)
+            waiting = await asyncio.to_thread(ledger.places.all)
         except VGPUError as error:
             troubles.append(f"The ledger does not answer, so the list may lack groups and who waits: {error}")
         try:

@@ -54,7 +54,7 @@ def idle(own_hub: Any) -> Iterator[Any]:
 
 
 def wait_in_line(hub: Any, users: list[str]) -> None:
-    waiting = lambda: [place.user for place in hub.ledger().places()]  # noqa: E731
+    waiting = lambda: [place.user for place in hub.ledger().places.all()]  # noqa: E731
     hub.wait_until(lambda: waiting() == users, f"{users} wait")
 
 
@@ -69,7 +69,7 @@ def test_the_fifth_waits_and_gets_in_when_one_stops_without_asking_again(busy: A
         assert asked.result().status_code in (201, 202)
     busy.wait_ready("quick-fifth")
     assert agent.tenants() == ["quick-fifth", "quick-many/a", "quick-many/c", "quick-many/d"]
-    assert busy.ledger().places() == []
+    assert busy.ledger().places.all() == []
 
 
 def test_two_who_wait_are_served_in_the_order_they_came(busy: Any, agent: Any) -> None:
@@ -155,7 +155,7 @@ def test_a_wait_goes_on_by_itself_after_a_crash_of_the_hub_in_the_place_it_had(b
             busy.stop_server("quick-many", server)
             busy.wait_ready(user)
             assert agent.tenants() == sorted({*before, user} - {f"quick-many/{server}"})
-    assert busy.ledger().places() == []
+    assert busy.ledger().places.all() == []
     assert busy.api.get("/users/quick-first/tokens").json()["api_tokens"][0]["note"].startswith("Server at")
 
 
@@ -177,7 +177,7 @@ def test_a_start_that_had_its_slice_when_the_hub_crashed_is_not_begun_again(busy
 
 def test_the_place_of_a_user_who_is_gone_is_given_up_after_a_crash_of_the_hub(busy: Any) -> None:
     busy.kill()
-    busy.ledger().queue_up("quick-nobody", "", "1/4 GPU")
+    busy.ledger().places.take("quick-nobody", "", "1/4 GPU")
 
     busy.start()
 

@@ -54,29 +54,29 @@ def test_a_life_of_a_claim_and_of_a_place_in_the_queue(url: str) -> None:
 
     entry_id = ledger.open_entry("ada", "", "ada", "1/4 GPU", "node", ["course"], [device])
     ledger.bind(entry_id, "c1", "intercept", [device])
-    first, again = ledger.queue_up("bob", "", "1/4 GPU"), ledger.queue_up("bob", "", "1/4 GPU")
+    first, again = ledger.places.take("bob", "", "1/4 GPU"), ledger.places.take("bob", "", "1/4 GPU")
     ledger.close_entry(entry_id, "stopped")
 
     (held,) = ledger.held_since(before)
     assert (held.groups, held.devices, held.state) == (("course",), (device,), "released")
     assert first == again
-    assert ledger.places() == [first]
-    ledger.leave_queue(first.place_id, "granted")
-    assert ledger.places() == []
+    assert ledger.places.all() == [first]
+    ledger.places.leave(first.place_id, "granted")
+    assert ledger.places.all() == []
     ledger.close()
 
 
 def test_a_place_in_the_queue_outlives_the_hub(url: str) -> None:
     ledger = Ledger(url)
-    place = ledger.queue_up("bob", "", "1/4 GPU")
+    place = ledger.places.take("bob", "", "1/4 GPU")
     ledger.close()
 
     again = Ledger(url)
 
-    assert again.places() == [place]
-    assert again.queue_up("bob", "", "1/4 GPU").arrived_at == place.arrived_at
-    assert again.queue_up("bob", "", "1/2 GPU").place_id != place.place_id
-    assert [waiting.profile for waiting in again.places()] == ["1/2 GPU"]
+    assert again.places.all() == [place]
+    assert again.places.take("bob", "", "1/4 GPU").arrived_at == place.arrived_at
+    assert again.places.take("bob", "", "1/2 GPU").place_id != place.place_id
+    assert [waiting.profile for waiting in again.places.all()] == ["1/2 GPU"]
     again.close()
 
 

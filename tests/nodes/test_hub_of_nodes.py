@@ -91,7 +91,7 @@ def test_who_waits_gets_what_comes_free_on_either_node(hub: Any) -> None:
         for node in ("near", "far"):
             newcomer = f"quick-{node}"
             asked = threads.submit(hub.ask, newcomer, {"vgpu_profile": "whole GPU"})
-            wait_until(lambda who=newcomer: [p for p in hub.ledger().places() if p.user == who], "it waits")
+            wait_until(lambda who=newcomer: [p for p in hub.ledger().places.all() if p.user == who], "it waits")
 
             hub.stop_server(next(user for user in users if nodes[user] == node))
             hub.wait_ready(newcomer)

@@ -153,7 +153,7 @@ def test_who_waits_sees_their_position_and_gives_up_the_place_on_the_progress_pa
     expect(page.get_by_role("status")).to_have_text("The place was given up.")
     assert lab.violations("main, .container") == []
     hub.wait_until(lambda: not hub.servers("quick-waiter"), "the start has ended")
-    assert hub.ledger().places() == []
+    assert hub.ledger().places.all() == []
 
 
 def test_an_agent_that_goes_away_and_comes_back_is_seen_on_the_open_page(
