@@ -101,6 +101,8 @@ class Agent:
                 self.book.distances = nvml.distances(list(self._devices))
         self._state_path = state_path
         self._saving = asyncio.Lock()
+        self._changes = 0  # of what is kept on disk
+        self._saved = 0  # how many of them are there
         self._heartbeat: asyncio.Task[None] | None = None
         self._nap = Nap()
         self._background: set[asyncio.Task[Claim | None]] = set()
@@ -314,12 +316,21 @@ class Agent:
         self._holders.watch(claim_id, self._attendance.deaths, died)
 
     async def _save(self) -> None:
-        """Write all claims to disk, outside the loop's thread."""
+        """Return when all claims as they are now are on disk; written outside the loop's thread.
+
+        Who waits while others write is written down together with all who do.
+        """
         if self._state_path is None:
             return
+        self._changes += 1
+        wanted = self._changes
         async with self._saving:
+            if self._saved >= wanted:
+                return
+            now = self._changes
             stored = [store.StoredClaim(claim, self._holders.of(claim.claim_id)) for claim in self.book.claims]
             await asyncio.to_thread(store.save, self._state_path, stored, frozenset(self.book.drained))
+            self._saved = now
 
     # A tenant's processes
 

@@ -5,6 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Rings:
+    """When it was first rung since it was heard last, by `time.monotonic`; `None` = it was not.
+
+    Attributes:
+        freed_at: Because something was given back.
+        woken_at: For whatever reason.
+    """
+
+    freed_at: float | None = None
+    woken_at: float | None = None
 
 
 class Bell:
@@ -13,12 +27,13 @@ class Bell:
     def __init__(self) -> None:
         """Nobody has rung."""
         self._event = asyncio.Event()
-        self._rung_at: float | None = None
+        self._rings = Rings()
 
-    def ring(self) -> None:
-        """Wake who waits."""
-        if self._rung_at is None:
-            self._rung_at = time.monotonic()
+    def ring(self, is_free: bool = True) -> None:
+        """Wake who waits; `is_free`: because something was given back."""
+        now, before = time.monotonic(), self._rings
+        freed_at = now if is_free and before.freed_at is None else before.freed_at
+        self._rings = Rings(freed_at, now if before.woken_at is None else before.woken_at)
         self._event.set()
 
     async def wait(self, seconds: float) -> None:
@@ -26,8 +41,8 @@ class Bell:
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._event.wait(), seconds)
 
-    def hear(self) -> float | None:
-        """Return when it was first rung since the last call, by `time.monotonic`; `None` = it was not."""
-        rung_at, self._rung_at = self._rung_at, None
+    def hear(self) -> Rings:
+        """Return when it was first rung since the last call."""
+        rings, self._rings = self._rings, Rings()
         self._event.clear()
-        return rung_at
+        return rings

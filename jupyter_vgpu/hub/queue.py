@@ -22,7 +22,7 @@ from jupyter_vgpu.hub.line import Line, Waiting, estimated_seconds, group_of
 from jupyter_vgpu.hub.picking import Picking, Wish, as_left
 from jupyter_vgpu.hub.reconciliation import ServerKey, tenant_name
 from jupyter_vgpu.hub.timing import Stopwatch, resumed
-from jupyter_vgpu.hub.waits import CancelledWaitError, Look, Position, Turn, Wait, for_people
+from jupyter_vgpu.hub.waits import CancelledWaitError, Look, Position, Turn, Wait, for_people, look_after
 from jupyter_vgpu.ledger import Entry, LedgerError, Place
 from jupyter_vgpu.model import PRIORITIES, Profile
 
@@ -198,7 +198,7 @@ class WaitingRoom(LoggingConfigurable):
         wait = self._waits[key] = Wait(waiting, place, uid, profile, groups, over_quota, wish, granted, loop.time())
         self._line.add(waiting)
         self._places = None
-        self._desk.freed.ring()
+        self._desk.freed.ring(is_free=False)
         if self._server is None or self._server.done():
             self._server = asyncio.ensure_future(self._serve())
         return wait
@@ -230,17 +230,17 @@ class WaitingRoom(LoggingConfigurable):
     async def _serve(self) -> None:
         """Give out what is free, in order, until nobody waits."""
         now = asyncio.get_running_loop().time
+        look: Look | None = None
         while self._line:
             idle_from = now()
             await self._desk.freed.wait(_LOOK_SECONDS)
             await self._door.wait()
-            rung_at = self._desk.freed.hear()
-            free_at = now() if rung_at is None else max(rung_at, self._opened_at)
-            look = Look(free_at, max(free_at, idle_from), now())
+            look = look_after(look, self._desk.freed.hear(), now(), idle_from, self._opened_at)
             try:
                 refused: set[Wish] = set()
                 while await self._serve_some(look, refused):
-                    pass
+                    if look.left_nobody:
+                        look = look_after(look, self._desk.freed.hear(), now(), now(), self._opened_at, look.began_at)
             except VGPUError as error:
                 self.log.warning("nobody who waits can be served now: %s", error)
             except Exception:
@@ -250,11 +250,11 @@ class WaitingRoom(LoggingConfigurable):
         """Serve all for whom there is room; return whether to look again.
 
         Args:
-            look: When and how late it is looked; its lateness is added to.
+            look: When and how late it is looked; its lateness is added to, and whether it left nobody is said.
             refused: What the agent has refused since the last pause, though it looked as if it would fit; added to.
         """
         with Stopwatch().running() as stopwatch:
-            devices, entries = await self._desk.look()
+            devices, entries = await self._desk.look() if self._weights else (await self._desk.devices(), [])
         look.late_seconds += stopwatch.late_seconds
         self._held = self._held_by_groups(entries)
         self._places = None
@@ -268,44 +268,49 @@ class WaitingRoom(LoggingConfigurable):
         )
         chosen = picking.picks([room_of(device) for device in devices], self._held)
         if not chosen:
+            look.left_nobody = not refused
             return False
         waits = [self._waits[one.key] for one, _ in chosen]
         claims = self._desk.take_in_turn(
             [wait.ask(as_left(devices, rooms)) for wait, (_, rooms) in zip(waits, chosen, strict=True)]
         )
         grants = [self._grant(wait, claim, look, refused) for wait, claim in zip(waits, claims, strict=True)]
-        for trouble in await asyncio.gather(*grants, return_exceptions=True):
+        ended = await asyncio.gather(*grants, return_exceptions=True)
+        for trouble in ended:
             if isinstance(trouble, Exception):
                 raise trouble
+        look.left_nobody = all(end is True for end in ended) and len(chosen) < picking.most
         return True
 
-    async def _grant(self, wait: Wait, claim: Awaitable[GrantedClaim], look: Look, refused: set[Wish]) -> None:
+    async def _grant(self, wait: Wait, claim: Awaitable[GrantedClaim], look: Look, refused: set[Wish]) -> bool:
+        """Give somebody their claim, and return whether they have it."""
         key = wait.waiting.key
         try:
             with Stopwatch().running() as stopwatch:
                 granted = await claim
         except NoCapacityError:
             refused.add(wait.wish)  # another hub was faster, or the agent knows better
-            return
+            return False
         except (AgentUnreachableError, LedgerError):
             raise  # it is no fault of who waits
         except VGPUError as error:
             if not wait.granted.done():
                 wait.granted.set_exception(error)
                 self._take_off_line(key)
-            return
+            return False
         if wait.granted.done():
             await self._desk.give_back(key, granted.claim["claim"], "it came when nobody waited")
-            return
-        waited = max(0.0, look.free_at - wait.seated_at)
+            return False
+        waited = max(0.0, look.free_for(wait.seated_at, self._opened_at) - wait.seated_at)
         late = max(0.0, look.began_at - max(look.ready_at, wait.seated_at)) + look.late_seconds
         wait.granted.set_result(Turn(granted, waited, late + stopwatch.late_seconds, time.monotonic()))
         self._take_off_line(key)
+        return True
 
     def _held_by_groups(self, entries: Sequence[Entry]) -> dict[str, float]:
         """Return what each group that has a weight holds now, and `""` the others together, in devices."""
         held: dict[str, float] = {}
-        for entry in entries if self._weights else ():
+        for entry in entries:
             group = group_of(entry.groups, self._weights)
             held[group] = held.get(group, 0.0) + holding_of(entry).share
         return held

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,22 @@ def test_claims_survive_a_restart_and_their_secrets_still_open_them(own_agent: A
     assert after.status == 0
     assert after.control()["memory_limit_bytes"] == 10 << 30
     assert (before.control()["agent_pid"], after.control()["agent_pid"]) == (first_pid, own_agent.pid)
+
+
+def test_who_has_an_answer_is_on_disk_however_many_ask_at_once(own_agent: Any) -> None:
+    """Those who ask while others are being written down are written down together, and not answered before that."""
+    state = own_agent.folder / "state.json"
+
+    def come_and_go(number: int) -> tuple[bool, bool]:
+        claim_id = own_agent.claim(f"user-{number}", share="1/16").claim["claim"]
+        is_there = claim_id in state.read_text()
+        own_agent.hub.release_claim(claim_id)
+        return is_there, claim_id in state.read_text()
+
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(come_and_go, range(32)))
+
+    assert found == [(True, False)] * 32
 
 
 def test_a_released_claim_does_not_come_back(own_agent: Any) -> None:

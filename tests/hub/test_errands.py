@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from jupyter_vgpu.hub.bell import Bell
+from jupyter_vgpu.hub.bell import Bell, Rings
 from jupyter_vgpu.hub.errands import Errand, Errands
 from jupyter_vgpu.hub.timing import Stopwatch
 
@@ -88,17 +88,17 @@ async def test_who_is_cancelled_leaves_the_errand_to_be_done() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_bell_tells_when_it_was_first_rung_and_forgets_it_when_it_was_heard() -> None:
+async def test_a_bell_tells_when_it_was_first_rung_and_why_and_forgets_it_when_it_was_heard() -> None:
     bell = Bell()
-    before = time.monotonic()
-    bell.ring()
-    between = time.monotonic()
-    bell.ring()
+    times = [time.monotonic()]
+    for is_free in (False, True, True):
+        bell.ring(is_free)
+        times.append(time.monotonic())
 
     await bell.wait(GENEROUS_SECONDS)
 
-    rung_at = bell.hear()
-    assert rung_at is not None
-    assert before <= rung_at <= between
-    assert bell.hear() is None
+    rings = bell.hear()
+    assert rings.woken_at is not None and rings.freed_at is not None
+    assert times[0] <= rings.woken_at <= times[1] <= rings.freed_at <= times[2]
+    assert bell.hear() == Rings()
     await bell.wait(0.01)  # nobody rings: it is over all the same
