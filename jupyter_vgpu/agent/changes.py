@@ -16,6 +16,8 @@ from jupyter_vgpu.errors import BadValueError
 
 # A change is told this much later at most, and each thing that is waited for is looked at no more often.
 LOOK_SECONDS = 0.5
+# Where nobody does anything: what may change then is what the audit says.
+REST_LOOK_SECONDS = 1.5
 LONGEST_WAIT_SECONDS = 30.0
 
 
@@ -64,10 +66,16 @@ class Changes:
         if not futures:
             del self._waiting[key], self._marks[key]
 
-    def look(self, now: float) -> None:
-        """Let those go on for whom something has changed, unless it has just been looked; `now`: monotonic seconds."""
+    def look(self, now: float, is_at_rest: bool = False) -> None:
+        """Let those go on for whom something has changed, unless it has just been looked.
+
+        Args:
+            now: Monotonic seconds.
+            is_at_rest: Whether nobody does anything on this node.
+        """
+        pause_seconds = REST_LOOK_SECONDS if is_at_rest else LOOK_SECONDS
         # Beats come a little early or late.
-        if not self._waiting or now - self._looked_at < 0.8 * LOOK_SECONDS:
+        if not self._waiting or now - self._looked_at < 0.8 * pause_seconds:
             return
         self._looked_at = now
         for key, futures in self._waiting.items():

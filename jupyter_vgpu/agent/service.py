@@ -181,7 +181,7 @@ class Agent:
                 pause_seconds = REST_HEARTBEAT_SECONDS if is_at_rest else HEARTBEAT_SECONDS
                 if self.oversight is not None:
                     self.oversight.beat(is_awake, is_at_rest)
-                self.changes.look(time.monotonic())
+                self.changes.look(time.monotonic(), is_at_rest)
             except Exception:
                 log.exception("following what tenants do failed")
             await self._nap.take(pause_seconds)

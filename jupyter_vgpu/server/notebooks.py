@@ -7,6 +7,7 @@ documents they run for; here the two meet.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,10 @@ from jupyter_vgpu.processes import started_by
 from jupyter_vgpu.server.parts import PartInfo, part_of
 
 _NAMES_SECONDS = 5.0
+# So long a Jupyter kernel is new: its document gets its name while it starts.
+_NEW_SECONDS = 30.0
+# JupyterLab opens a document's session under such a path, and gives it the document's once the Jupyter kernel is there.
+_NO_NAME = re.compile(r"(.*/)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,8 @@ class KernelList:
         documents: dict[str, tuple[str, str]] = {}
         for session in sessions:
             kernel_id = (session.get("kernel") or {}).get("id", "")
+            if _NO_NAME.fullmatch(str(session.get("path", ""))):
+                continue
             if kernel_id not in documents or session.get("type") == "notebook":
                 documents[kernel_id] = (str(session.get("path", "")), str(session.get("type", "")))
         return documents

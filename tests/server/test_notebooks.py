@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -228,3 +229,27 @@ def test_each_notebook_gets_what_its_own_processes_hold(server: Server, notebook
     two.run(END_WORKER)
     [left] = settled(server, {"one.ipynb"})
     assert left["kernel_id"] == one.kernel_id
+
+
+def test_a_document_that_has_no_name_yet_is_not_shown_by_a_number(server: Server, open_stream: Any) -> None:
+    """JupyterLab opens a session under a made-up path, and gives it the document's once the Jupyter kernel is there."""
+    stream = open_stream(server)
+    made_up = f"work/{uuid.uuid4()}"
+    body = {"path": made_up, "type": "notebook", "name": "", "kernel": {"name": "python3"}}
+    with server.client() as client:
+        session = client.post("api/sessions", json=body).raise_for_status().json()
+        paths = [paths_of(stream, session)]
+        client.patch(f"api/sessions/{session['id']}", json={"path": "work/new.ipynb"}).raise_for_status()
+        while paths[-1] != "work/new.ipynb":
+            paths.append(paths_of(stream, session))
+        client.delete(f"api/sessions/{session['id']}").raise_for_status()
+
+    assert set(paths) == {"", "work/new.ipynb"}
+
+
+def paths_of(stream: Any, session: dict[str, Any]) -> str:
+    """Return the path of a session's document in the next event that has its Jupyter kernel."""
+    while True:
+        for notebook in stream.next()["notebooks"]:
+            if notebook["kernel_id"] == session["kernel"]["id"]:
+                return str(notebook["path"])

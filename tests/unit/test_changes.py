@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
+import pytest
+
 from jupyter_vgpu.agent.changes import Changes
 
 LONG_SECONDS = 600.0
@@ -62,17 +64,22 @@ def test_all_who_wait_for_the_same_go_on_after_one_look() -> None:
     assert asyncio.run(wait()) == (3, [True, True, False], 1)
 
 
-def test_looks_are_made_twice_a_second_at_most() -> None:
+@pytest.mark.parametrize(
+    ("is_at_rest", "looks"),
+    [(False, 7), (True, 3)],
+    ids=["every half second", "more seldom where nobody does anything"],
+)
+def test_looks_are_made_now_and_then(is_at_rest: bool, looks: int) -> None:
     async def wait() -> int:
-        changes, marks = Changes(), Marks(*["old"] * 9)
+        changes, marks = Changes(), Marks(*["old"] * 20)
         future = changes.wait("slice", marks, "old", LONG_SECONDS)
-        for quarter in range(9):
-            changes.look(100.0 + quarter / 4)
+        for quarter in range(13):
+            changes.look(100.0 + quarter / 4, is_at_rest)
         future.cancel()
         await settled()
         return marks.asked - 1  # before the wait
 
-    assert asyncio.run(wait()) == 5
+    assert asyncio.run(wait()) == looks
 
 
 def test_the_wait_is_over_after_its_time() -> None:
