@@ -42,6 +42,13 @@ class BadValueError(VGPUError):
         self.value = value
         self.allowed = allowed
 
+    @classmethod
+    def missing(cls, key: str, allowed: str) -> BadValueError:
+        """Return the error where a value has to be given and was not; its value is `None`."""
+        error = cls(key, None, allowed)
+        error.args = (f"{key}: nothing was given; {allowed}",)
+        return error
+
 
 class NoCapacityError(VGPUError):
     """No device has room for the slice; the message names the largest that would fit."""

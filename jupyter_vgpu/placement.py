@@ -220,11 +220,15 @@ def _of_which(rooms: Sequence[Room]) -> str:
     return " of one node" if len({room.node for room in rooms}) > 1 else ""
 
 
+def _time(share_ppm: int) -> str:
+    return "all of the time" if share_ppm == PPM else f"{format_ppm(share_ppm)} of the time"
+
+
 def _refusal(rooms: Sequence[Room], profile: Profile, found: int) -> str:
     asked = f"{profile.name!r} does not fit"
     if rooms:
         example = grant_on(rooms[0], profile)
-        asked += f" ({format_bytes(example.memory_bytes)} and {format_ppm(example.share_ppm)} of the time of "
+        asked += f" ({format_bytes(example.memory_bytes)} and {_time(example.share_ppm)} of "
         asked += (
             "one device)"
             if profile.devices == 1
@@ -236,6 +240,6 @@ def _refusal(rooms: Sequence[Room], profile: Profile, found: int) -> str:
     whole = sum(room.is_empty for room in rooms)
     return (
         f"{asked}: the largest free slice is {format_bytes(largest.free_bytes // MIB * MIB)} with "
-        f"{format_ppm(largest.free_share_ppm)} of the time, on {largest.uuid} ({largest.name}); "
+        f"{_time(largest.free_share_ppm)}, on {largest.uuid} ({largest.name}); "
         f"{whole} of {len(rooms)} devices are wholly free"
     )

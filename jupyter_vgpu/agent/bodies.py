@@ -114,5 +114,5 @@ def parse_body(model: type[_AnyBody], content: bytes) -> _AnyBody:
             keys = ProfileBody.model_fields if first["loc"][0] == "profile" else model.model_fields
             raise BadValueError(key, first["input"], f"only the keys {', '.join(keys)} are") from error
         if first["type"] == "missing":
-            raise BadValueError(key, None, "it must be given") from error
+            raise BadValueError.missing(key, "it must be") from error
         raise BadValueError(key, first["input"], first["msg"][:1].lower() + first["msg"][1:]) from error

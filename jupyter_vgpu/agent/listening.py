@@ -123,11 +123,8 @@ def _tls(options: ListenOptions) -> ssl.SSLContext | None:
             raise BadValueError("--client-ca", str(options.client_ca), "it is only with --certificate and --key")
         return None
     if options.certificate is None or options.key is None:
-        raise BadValueError(
-            "--certificate" if options.certificate is None else "--key",
-            None,
-            "both a certificate and its key are needed",
-        )
+        missing = "--certificate" if options.certificate is None else "--key"
+        raise BadValueError.missing(missing, "both a certificate and its key are needed")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         context.load_cert_chain(options.certificate, options.key, password=_no_password)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from jupyter_vgpu.cli.parser import build_parser, split_command
+from jupyter_vgpu.cli.parser import parse, split_command
 from jupyter_vgpu.errors import BadValueError, VGPUError
 
 __all__ = ["main"]
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Without the program's name; `None` = the command line's.
     """
     options, command = split_command(sys.argv[1:] if arguments is None else arguments)
-    parsed = build_parser().parse_args(options)
+    parsed = parse(options)
     try:
         return _run_verb(parsed, command)
     except VGPUError as error:

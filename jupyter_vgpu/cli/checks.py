@@ -147,6 +147,14 @@ def device_permissions(simulated: Path | None) -> Finding:
     return Finding("device files", "ok", f"{len(there)} that this user may open")
 
 
+def is_simulated(agent: Path | None) -> bool:
+    """Return whether the node's agent serves simulated devices; not where it does not say."""
+    try:
+        return the_agent(agent).health()["simulated"]
+    except VGPUError:
+        return False
+
+
 def node_agent(agent: Path | None) -> Finding:
     """Ask the node's agent for its health."""
     client = the_agent(agent)
@@ -164,7 +172,9 @@ def node_agent(agent: Path | None) -> Finding:
             "node agent", "note", str(error), "only its hub, root and its own user may; slices work all the same"
         )
     note = health["note"]
-    return Finding("node agent", "note" if note else "ok", f"{health['version']} in {client.runtime_dir}", note)
+    what = " with simulated devices" if health["simulated"] else ""
+    found = f"{health['version']}{what} in {client.runtime_dir}"
+    return Finding("node agent", "note" if note else "ok", found, note)
 
 
 def _version(package: str) -> str | None:

@@ -29,12 +29,16 @@ def examine(simulate: str | None, agent: Path | None, folder: Path) -> list[Find
     """Return what was found, in order.
 
     Args:
-        simulate: Board to simulate instead of the NVIDIA driver; `None` = the driver.
+        simulate: Board to simulate instead of the NVIDIA driver; `None` = the driver, unless the agent has simulated
+            devices.
         agent: Runtime directory of the agent to look for; `None` = where commands look for it.
         folder: An empty directory for what a check has to make.
     """
     from jupyter_vgpu.agent.node import simulated_board
+    from jupyter_vgpu.sim import DEFAULT_BOARD
 
+    if simulate is None and checks.is_simulated(agent):
+        simulate = DEFAULT_BOARD
     with simulated_board(simulate, folder / "board.sim") as state:
         todo: list[Callable[[], Finding]] = [
             lambda: checks.driver_library(state),

@@ -70,6 +70,9 @@ def claims(options: argparse.Namespace, command: list[str]) -> int:
     if options.json:
         print(json.dumps({"claims": found}, indent=2))
         return 0
+    if not found:
+        print("nobody holds a slice on this node")
+        return 0
     rows = [
         [
             claim["claim"],
@@ -78,7 +81,7 @@ def claims(options: argparse.Namespace, command: list[str]) -> int:
             claim["profile"],
             claim["backend"],
             " + ".join(format_bytes(device["memory_bytes"]) for device in claim["devices"]),
-            " + ".join(f"{device['share']:.3g}" for device in claim["devices"]),
+            " + ".join(f"{100 * device['share']:.3g}%" for device in claim["devices"]),
             time.strftime("%Y-%m-%d %H:%M", time.localtime(claim["created_at"])),
         ]
         for claim in found

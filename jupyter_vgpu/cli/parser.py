@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -60,6 +61,22 @@ def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return arguments, []
 
 
+def parse(options: Sequence[str]) -> argparse.Namespace:
+    """Return verb and options; what is not understood ends the program, with the help of the verb it was said to.
+
+    Raises:
+        SystemExit: 0 after `--help` and `--version`, 2 for what is not understood.
+    """
+    parser = build_parser()
+    if not options:
+        parser.print_help(sys.stderr)
+        parser.exit(2)
+    parsed, unknown = parser.parse_known_args(options)
+    if unknown:
+        parsed.refuse(f"not understood: {' '.join(unknown)}")
+    return parsed
+
+
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of `jupyter vgpu`."""
     parser = argparse.ArgumentParser(
@@ -70,7 +87,7 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=__version__)
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
     _add_run(verbs)
     _add_agent(verbs)
     for verb, text in (
@@ -89,7 +106,7 @@ def build_parser() -> argparse.ArgumentParser:
                 "ui.perfetto.dev); needs the agent",
             )
             listing.add_argument(
-                "--trace-seconds", metavar="SECONDS", type=float, default=1.0, help="for how long, 0.01 to 30 (1)"
+                "--trace-seconds", metavar="SECONDS", type=float, help="for how long, 0.01 to 30 (default: 1)"
             )
         _add_agent_dir(listing)
     doctor = _add_verb(verbs, "doctor", "Check what slices need, in order; say what is missing and the fix.")
@@ -97,7 +114,7 @@ def build_parser() -> argparse.ArgumentParser:
     doctor.add_argument("--simulate", metavar="BOARD", help="check the simulated driver instead of NVIDIA's")
     _add_agent_dir(doctor)
     magic = _add_verb(verbs, "enable-magic", "Have the vgpu magic in every new Jupyter kernel of this user.")
-    magic.add_argument("--profile", metavar="NAME", default="default", help="IPython profile (default)")
+    magic.add_argument("--profile", metavar="NAME", default="default", help='IPython profile (default: "default")')
     magic.add_argument("--undo", action="store_true", help="take it back")
     return parser
 
@@ -105,14 +122,16 @@ def build_parser() -> argparse.ArgumentParser:
 def _add_verb(
     verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: str, text: str, examples: str = ""
 ) -> argparse.ArgumentParser:
-    return verbs.add_parser(
+    parser = verbs.add_parser(
         verb,
-        help=text.strip().split("\n", maxsplit=1)[0].partition(":")[0],
+        help=text.strip().split("\n", maxsplit=1)[0].partition(":")[0].rstrip("."),
         description=text,
         epilog=examples,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.set_defaults(refuse=parser.error)
+    return parser
 
 
 def _add_agent_dir(parser: argparse._ActionsContainer) -> None:
@@ -126,6 +145,7 @@ def _add_agent_dir(parser: argparse._ActionsContainer) -> None:
 
 def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     run = _add_verb(verbs, "run", _RUN, _RUN_EXAMPLES)
+    run.usage = "jupyter vgpu run [OPTION ...] -- COMMAND [ARGUMENT ...]"
     amount = run.add_argument_group("how much")
     amount.add_argument("--profile", metavar="NAME", help='a named offer, as "1/4 GPU"; an unknown one lists them')
     amount.add_argument("--share", metavar="PART", help='promised part of the device\'s time, as "1/4" or "25%%"')
@@ -180,24 +200,27 @@ def _add_agent(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         "--time",
         choices=("govern", "driver"),
         default="govern",
-        help="who shares out GPU time: the governor, by the slices' shares and ceilings (default), or the NVIDIA "
-        "driver alone, in equal turns and without ceilings",
+        help="who shares out GPU time: the governor, by the slices' shares and ceilings, or the NVIDIA driver alone, "
+        "in equal turns and without ceilings (default: govern)",
     )
     agent.add_argument(
         "--on-bypass",
         choices=("report", "kill"),
         default="report",
         help="what to do about a process of a slice that uses the device without the library: only report it, or "
-        "report it and end that process (report)",
+        "report it and end that process (default: report)",
     )
     agent.add_argument(
         "--on-excess",
         choices=("report", "kill"),
         default="report",
         help="what to do when by NVML a slice has had more memory than its limit for two seconds: only report it, or "
-        "report it and end the process that has most beyond what it was granted (report)",
+        "report it and end the process that has most beyond what it was granted (default: report)",
     )
     agent.add_argument(
-        "--log-level", choices=("debug", "info", "warning", "error"), default="info", help="how much it logs (info)"
+        "--log-level",
+        choices=("debug", "info", "warning", "error"),
+        default="info",
+        help="how much it logs (default: info)",
     )
     agent.add_argument("--print-unit", action="store_true", help="print a systemd unit for it, and do nothing else")

@@ -33,9 +33,7 @@ def run(options: argparse.Namespace, command: list[str]) -> int:
     """Run the command in a slice and return its exit code."""
     command = [*options.command, *command]
     if not command:
-        raise BadValueError(
-            "COMMAND", "", "a command is needed, as in: jupyter vgpu run --share 1/4 -- python train.py"
-        )
+        raise BadValueError.missing("COMMAND", "one is needed, as in: jupyter vgpu run --share 1/4 -- python train.py")
     _refuse_nesting()
     profile = wished_profile(options)
     present(INTERCEPT_LIBRARY)

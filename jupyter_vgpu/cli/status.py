@@ -22,15 +22,20 @@ from jupyter_vgpu.client import (
     UserClient,
     guarantee_in_words,
 )
-from jupyter_vgpu.errors import UnknownClaimError
+from jupyter_vgpu.errors import BadValueError, UnknownClaimError
 from jupyter_vgpu.units import format_bytes
 
 _MOST_EVENTS = 5
+DEFAULT_TRACE_SECONDS, SHORTEST_TRACE_SECONDS, LONGEST_TRACE_SECONDS = 1.0, 0.01, 30.0  # docs/contracts.md
 
 
 def status(options: argparse.Namespace, command: list[str]) -> int:
     """Show the slice, or the agent when this shell runs in none or `--agent` names one; return 0."""
+    if options.trace_seconds is not None and options.trace is None:
+        raise BadValueError("--trace-seconds", options.trace_seconds, "it is only together with --trace FILE")
     if options.trace is not None:
+        if options.trace_seconds is None:
+            options.trace_seconds = DEFAULT_TRACE_SECONDS
         return _trace(the_agent(options.agent), options.trace, options.trace_seconds)
     if options.agent is None:
         try:
@@ -43,6 +48,9 @@ def status(options: argparse.Namespace, command: list[str]) -> int:
 
 
 def _trace(client: HubClient, path: Path, seconds: float) -> int:
+    if not SHORTEST_TRACE_SECONDS <= seconds <= LONGEST_TRACE_SECONDS:
+        allowed = f"a number of seconds from {SHORTEST_TRACE_SECONDS:g} to {LONGEST_TRACE_SECONDS:g} is"
+        raise BadValueError("--trace-seconds", seconds, allowed)
     trace = client.trace(seconds)
     write_trace(happenings(trace), path)
     lost = f", {trace['lost']:,} more were lost" if trace["lost"] else ""
@@ -50,9 +58,10 @@ def _trace(client: HubClient, path: Path, seconds: float) -> int:
     return 0
 
 
-def _enforced_by(enforced: EnforcedBy) -> str:
+def _enforced_by(enforced: EnforcedBy) -> list[tuple[str, str]]:
     seen = "verified" if enforced["verified"] else "not verified"
-    return f"{enforced['backend']} ({enforced['level']}, {seen}): {enforced['note']}"
+    by = f"{enforced['backend']} ({enforced['level']}, {seen})"
+    return [("enforced by", by), *([("", enforced["note"])] if enforced["note"] else [])]
 
 
 def _slice(client: UserClient, as_json: bool) -> int:
@@ -64,7 +73,7 @@ def _slice(client: UserClient, as_json: bool) -> int:
         facts(
             [
                 ("slice", f"{mine['profile']} of {mine['tenant']} ({mine['state']})"),
-                ("enforced by", _enforced_by(mine["enforced_by"])),
+                *_enforced_by(mine["enforced_by"]),
             ]
         )
     )
@@ -87,7 +96,7 @@ def _device(device: SliceDeviceInfo, used: UsageDeviceInfo) -> list[tuple[str, s
         (
             "GPU time",
             f"{used['gpu_time_seconds']:.1f} s, {used['gpu_time_fraction']:.0%} of the last second "
-            f"(share {device['share']:.1%}, ceiling {device['ceiling']:.0%})",
+            f"(share {100 * device['share']:.3g}%, ceiling {100 * device['ceiling']:.3g}%)",
         ),
         *([("guarantee", guarantee_in_words(used["guaranteed"]))] if "guaranteed" in used else []),
         ("waited", f"{used['waited_seconds']:.1f} s, {used['waiting_fraction']:.0%} of the last second"),

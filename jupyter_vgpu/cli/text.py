@@ -15,6 +15,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def facts(pairs: Sequence[tuple[str, str]]) -> str:
-    """Return one `name  value` line per pair, values aligned."""
+    """Return one `name  value` line per pair, values aligned; a name may be empty."""
     width = max(len(name) for name, _ in pairs)
     return "\n".join(f"{name.ljust(width)}  {value}" for name, value in pairs)

@@ -30,7 +30,7 @@ def wished_profile(options: argparse.Namespace) -> Profile:
             raise BadValueError(f"--{amounts[0]}", getattr(options, amounts[0]), "it or --profile is, not both")
         return _named(options.profile, options.config)
     if options.share is None and options.memory is None:
-        raise BadValueError("--share", None, "one of --profile NAME, --share PART and --memory SIZE must be given")
+        raise BadValueError.missing("--share", "one of --profile NAME, --share PART and --memory SIZE must be given")
     share = None if options.share is None else parse_fraction(options.share, "--share")
     memory = Memory(fraction=share) if options.memory is None else parse_memory(options.memory, "--memory")
     return Profile(

@@ -93,7 +93,7 @@ def ask(
         ) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise AgentUnreachableError(
-            f"no node agent answers at {where} ({error}): start it with `jupyter vgpu agent`"
+            f"no node agent answers at {where} ({reason(error)}): start it with `jupyter vgpu agent`"
         ) from error
     finally:
         connection.close()
@@ -101,3 +101,8 @@ def ask(
         known = decoded if isinstance(decoded, dict) else {}
         raise error_from_reason(str(known.get("error")), str(known.get("message") or f"status {answer.status}"))
     return decoded
+
+
+def reason(error: Exception) -> str:
+    """Return why nobody answered, without the number of the error."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

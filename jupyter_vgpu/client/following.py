@@ -12,6 +12,7 @@ import re
 from typing import Any, cast
 
 from jupyter_vgpu.client.answers import EventInfo, SliceInfo, UsageInfo
+from jupyter_vgpu.client.asking import reason
 from jupyter_vgpu.client.clients import TIMEOUT_SECONDS, UserClient
 from jupyter_vgpu.errors import AgentUnreachableError, NotAuthorizedError, error_from_reason
 
@@ -198,7 +199,7 @@ class SliceFollower:
         except (OSError, ValueError) as error:
             self.close()
             raise AgentUnreachableError(
-                f"no node agent answers at {self._api} ({error}): start it with `jupyter vgpu agent`"
+                f"no node agent answers at {self._api} ({reason(error)}): start it with `jupyter vgpu agent`"
             ) from error
         except BaseException:
             # Half an answer must not be taken for the next one.

@@ -67,10 +67,10 @@ def parse_boards(spec: str) -> list[str]:
     for part in spec.split(","):
         match = _PART.fullmatch(part.strip())
         if match is None or match["board"] not in known_boards():
-            raise BadValueError("simulate", spec, allowed)
+            raise BadValueError("--simulate", spec, allowed)
         names += [match["board"]] * int(match["count"] or 1)
     if len(names) > MAX_BOARDS:
-        raise BadValueError("simulate", spec, allowed)
+        raise BadValueError("--simulate", spec, allowed)
     return names
 
 

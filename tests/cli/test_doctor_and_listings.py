@@ -68,10 +68,20 @@ def test_doctor_sees_a_running_agent(vgpu: Vgpu, system_agent: Path) -> None:
     assert str(system_agent) in agent["found"]
 
 
+def test_doctor_misses_no_driver_where_the_agent_has_simulated_devices(vgpu: Vgpu, system_agent: Path) -> None:
+    done = vgpu("doctor", "--agent", str(system_agent))
+
+    assert done.returncode == 0, done.stdout
+    assert "missing" not in done.stdout
+    assert "with simulated devices" in done.stdout
+    assert done.stdout.splitlines()[-1] == "Slices can be had here."
+
+
 def test_doctor_refuses_an_unknown_board(vgpu: Vgpu) -> None:
     done = vgpu("doctor", "--simulate", "a1000")
 
     assert done.returncode == 2
+    assert done.stderr.startswith("jupyter vgpu doctor: --simulate: 'a1000' is not allowed; known boards are a100-40,")
     assert done.stderr.count("\n") == 1
 
 
@@ -99,7 +109,16 @@ def test_claims_lists_who_holds_what(vgpu: Vgpu, system_agent: Path) -> None:
     assert json.loads(as_json.stdout)["claims"] == [granted.claim]
     assert "alice" in text.stdout
     assert "10.0 GiB" in text.stdout
+    assert "25%" in text.stdout
     assert granted.secret not in text.stdout + as_json.stdout
+
+
+def test_claims_says_so_where_there_are_none(vgpu: Vgpu, system_agent: Path) -> None:
+    text = vgpu("claims", "--agent", str(system_agent))
+    as_json = vgpu("claims", "--agent", str(system_agent), "--json")
+
+    assert text.stdout == "nobody holds a slice on this node\n"
+    assert json.loads(as_json.stdout) == {"claims": []}
 
 
 def test_status_outside_a_slice_is_the_agents(vgpu: Vgpu, system_agent: Path) -> None:
@@ -128,12 +147,41 @@ def test_every_verb_explains_itself(vgpu: Vgpu, verb: str) -> None:
     assert own.stdout.startswith(f"usage: jupyter vgpu {verb}")
 
 
-@pytest.mark.parametrize(("arguments", "word"), [((), "VERB"), (("fly",), "fly"), (("run", "--shar", "1"), "--shar")])
-def test_what_is_not_understood_is_exit_code_2(vgpu: Vgpu, arguments: tuple[str, ...], word: str) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "usage", "said"),
+    [
+        ((), "usage: jupyter vgpu ", "Show the slice this shell runs in"),
+        (("fly",), "usage: jupyter vgpu ", "'fly'"),
+        (("run", "--shar", "1", "--", "true"), "usage: jupyter vgpu run ", "not understood: --shar"),
+        (("doctor", "me"), "usage: jupyter vgpu doctor ", "not understood: me"),
+    ],
+    ids=["nothing", "no verb", "no option of the verb", "too much"],
+)
+def test_what_is_not_understood_is_exit_code_2(vgpu: Vgpu, arguments: tuple[str, ...], usage: str, said: str) -> None:
     done = vgpu(*arguments)
 
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(usage)
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "allowed"),
+    [
+        (("--trace-seconds", "2"), "it is only together with --trace FILE"),
+        (("--trace", "t.json", "--trace-seconds", "99"), "a number of seconds from 0.01 to 30 is"),
+        (("--trace", "t.json", "--trace-seconds", "nan"), "a number of seconds from 0.01 to 30 is"),
+    ],
+    ids=["without a trace", "too long", "no number"],
+)
+def test_a_time_for_a_trace_that_makes_no_sense_is_refused(
+    vgpu: Vgpu, tmp_path: Path, arguments: tuple[str, ...], allowed: str
+) -> None:
+    done = vgpu("status", *arguments, "--agent", str(tmp_path))
+
     assert done.returncode == 2
-    assert word in done.stderr
+    assert done.stderr.startswith("jupyter vgpu status: --trace-seconds: ")
+    assert done.stderr.endswith(f"{allowed}\n")
 
 
 def test_the_agent_prints_a_unit_that_starts_it(vgpu: Vgpu) -> None:

@@ -205,7 +205,7 @@ def test_a_living_runs_directory_stays_however_old(started: Started, vgpu: Vgpu,
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        pytest.param([], "--share: None is not allowed; one of --profile NAME, --share PART", id="no amount"),
+        pytest.param([], "--share: nothing was given; one of --profile NAME, --share PART", id="no amount"),
         pytest.param(["--share", "0"], "--share: '0' is not allowed; a part", id="share 0"),
         pytest.param(["--share", "1.5"], "--share: '1.5'", id="share 1.5"),
         pytest.param(["--share", "nan"], "--share: 'nan'", id="share NaN"),
@@ -252,7 +252,7 @@ def test_no_command_is_a_bad_value(vgpu: Vgpu) -> None:
     done = vgpu(*QUARTER)
 
     assert done.returncode == 2
-    assert "a command is needed" in done.stderr
+    assert "COMMAND: nothing was given; one is needed, as in: jupyter vgpu run" in done.stderr
 
 
 def test_more_memory_than_the_device_has_is_refused_with_what_would_fit(vgpu: Vgpu) -> None:
