@@ -95,5 +95,7 @@ CUresult sim_node_set_kernel(CUgraphNode node, const sim_kernel_work_t *kernel, 
 CUgraphNode sim_exec_twin(CUgraphExec exec, CUgraphNode node);
 CUresult sim_graph_run(CUgraph graph, CUstream stream, bool auto_free);
 CUresult sim_graph_memory_run(const sim_work_t *work, bool auto_free);
+// What an upload does: takes the memory of an allocation node, which stays unused.
+CUresult sim_graph_memory_take(const sim_work_t *work);
 
 #endif

@@ -6,7 +6,7 @@
 #include "graph.h"
 
 #define EXEC_MAGIC 0x45584543u
-enum { AUTO_FREE_ON_LAUNCH = 1 };
+enum { AUTO_FREE_ON_LAUNCH = 1, UPLOAD = 2 };
 
 struct CUgraphExec_st {
   uint32_t   magic;
@@ -131,20 +131,26 @@ SIM_API CUresult cuGraphInstantiate(CUgraphExec *exec, CUgraph graph, CUgraphNod
   return cuGraphInstantiate_v2(exec, graph, error_node, log, size);
 }
 
-static CUresult instantiate_with(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+// source: CUDA C++ Programming Guide 13.0, "Graph Memory Nodes": memory is mapped at the first launch or at an upload
+static CUresult take_memory(CUgraph graph)
 {
-  if (params == NULL) {
-    return CUDA_ERROR_INVALID_VALUE;
+  CUresult result = CUDA_SUCCESS;
+  for (size_t i = 0; i < graph->count && result == CUDA_SUCCESS; i++) {
+    const sim_work_t *work = &graph->order[i]->work;
+    result = work->kind == CU_GRAPH_NODE_TYPE_GRAPH ? take_memory(work->of.child) : sim_graph_memory_take(work);
   }
-  params->hErrNode_out = NULL;
-  const CUresult result = instantiate(exec, graph, params->flags);
-  params->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : (CUgraphInstantiateResult)1;
   return result;
 }
 
-SIM_TWINS(cuGraphInstantiateWithParams, ptsz,
-          (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
-          ((void)face, instantiate_with(exec, graph, params)))
+static CUresult upload(CUgraphExec exec, CUstream handle, sim_face_t face)
+{
+  CUstream       stream;
+  const CUresult result = sim_stream_of(handle, face, &stream);
+  if (result != CUDA_SUCCESS || !is_exec(exec)) {
+    return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
+  }
+  return take_memory(exec->graph);
+}
 
 SIM_API CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
@@ -159,6 +165,28 @@ SIM_API CUresult cuGraphExecDestroy(CUgraphExec exec)
   free(exec);
   return CUDA_SUCCESS;
 }
+
+static CUresult instantiate_with(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params,
+                                 sim_face_t face)
+{
+  if (params == NULL) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  params->hErrNode_out = NULL;
+  CUresult result = instantiate(exec, graph, params->flags);
+  if (result == CUDA_SUCCESS && (params->flags & UPLOAD) != 0) {
+    result = upload(*exec, params->hUploadStream, face);
+    if (result != CUDA_SUCCESS) {
+      cuGraphExecDestroy(*exec);
+    }
+  }
+  params->result_out = result == CUDA_SUCCESS ? CUDA_GRAPH_INSTANTIATE_SUCCESS : (CUgraphInstantiateResult)1;
+  return result;
+}
+
+SIM_TWINS(cuGraphInstantiateWithParams, ptsz,
+          (CUgraphExec * exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params),
+          instantiate_with(exec, graph, params, face))
 
 SIM_API CUresult cuGraphExecGetFlags(CUgraphExec exec, cuuint64_t *flags)
 {
@@ -193,13 +221,6 @@ static CUresult launch(CUgraphExec exec, CUstream handle, sim_face_t face)
 }
 
 SIM_TWINS(cuGraphLaunch, ptsz, (CUgraphExec exec, CUstream stream), launch(exec, stream, face))
-
-static CUresult upload(CUgraphExec exec, CUstream handle, sim_face_t face)
-{
-  CUstream       stream;
-  const CUresult result = sim_stream_of(handle, face, &stream);
-  return result == CUDA_SUCCESS && !is_exec(exec) ? CUDA_ERROR_INVALID_VALUE : result;
-}
 
 SIM_TWINS(cuGraphUpload, ptsz, (CUgraphExec exec, CUstream stream), upload(exec, stream, face))
 

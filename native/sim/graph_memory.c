@@ -82,21 +82,31 @@ void sim_graph_memory_drop(const sim_work_t *work)
   }
 }
 
+static CUresult charge(sim_range_t *range)
+{
+  if (range->is_charged) {
+    return CUDA_SUCCESS;
+  }
+  if (!sim_charge(range->device, range->block_bytes) &&
+      !(sim_pools_squeeze(range->device) && sim_charge(range->device, range->block_bytes))) {
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  range->is_charged = true;
+  const uint64_t reserved = memory.reserved[range->device] += range->block_bytes;
+  if (reserved > memory.reserved_high[range->device]) {
+    memory.reserved_high[range->device] = reserved;
+  }
+  return CUDA_SUCCESS;
+}
+
 static CUresult come_alive(sim_range_t *range, bool auto_free)
 {
   if (range->is_live) {
     return auto_free ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
   }
-  if (!range->is_charged) {
-    if (!sim_charge(range->device, range->block_bytes) &&
-        !(sim_pools_squeeze(range->device) && sim_charge(range->device, range->block_bytes))) {
-      return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    range->is_charged = true;
-    const uint64_t reserved = memory.reserved[range->device] += range->block_bytes;
-    if (reserved > memory.reserved_high[range->device]) {
-      memory.reserved_high[range->device] = reserved;
-    }
+  const CUresult result = charge(range);
+  if (result != CUDA_SUCCESS) {
+    return result;
   }
   range->is_live = true;
   const uint64_t used = memory.used[range->device] += range->block_bytes;
@@ -104,6 +114,18 @@ static CUresult come_alive(sim_range_t *range, bool auto_free)
     memory.used_high[range->device] = used;
   }
   return CUDA_SUCCESS;
+}
+
+CUresult sim_graph_memory_take(const sim_work_t *work)
+{
+  CUresult result = CUDA_SUCCESS;
+  pthread_mutex_lock(&sim_lock);
+  sim_range_t *range = work->kind == CU_GRAPH_NODE_TYPE_MEM_ALLOC ? sim_range_find(work->of.address) : NULL;
+  if (range != NULL && range->kind == SIM_RANGE_GRAPH) {
+    result = charge(range);
+  }
+  pthread_mutex_unlock(&sim_lock);
+  return result;
 }
 
 CUresult sim_graph_memory_free(sim_range_t *range)

@@ -76,6 +76,15 @@ typedef struct CUDA_MEM_ALLOC_NODE_PARAMS_st {
   CUdeviceptr    dptr;
 } CUDA_MEM_ALLOC_NODE_PARAMS;
 
+typedef struct CUDA_GRAPH_INSTANTIATE_PARAMS_st {
+  cuuint64_t  flags;
+  CUstream    hUploadStream;
+  CUgraphNode hErrNode_out;
+  int         result_out;
+} CUDA_GRAPH_INSTANTIATE_PARAMS;
+
+enum { CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD = 2, CUDA_GRAPH_INSTANTIATE_ERROR = 1 };
+
 // CUgraphNodeParams, up to what is read.
 typedef struct CUgraphNodeParams_st {
   int type;
@@ -84,7 +93,13 @@ typedef struct CUgraphNodeParams_st {
 enum { CU_GRAPH_NODE_TYPE_GRAPH = 4, CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10 };
 enum { CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT = 2 };
 
-enum { CU_LIMIT_STACK_SIZE = 0, CU_LIMIT_PRINTF_FIFO_SIZE = 1, CU_LIMIT_MALLOC_HEAP_SIZE = 2 };
+enum {
+  CU_LIMIT_STACK_SIZE = 0,
+  CU_LIMIT_PRINTF_FIFO_SIZE = 1,
+  CU_LIMIT_MALLOC_HEAP_SIZE = 2,
+  CU_LIMIT_MAX_L2_FETCH_GRANULARITY = 5,
+  CU_LIMIT_PERSISTING_L2_CACHE_SIZE = 6,
+};
 
 enum {
   CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,

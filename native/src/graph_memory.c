@@ -2,15 +2,13 @@
 #include "graph_memory.h"
 
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "account.h"
 #include "charge.h"
 #include "devices.h"
 #include "real.h"
-
-// Graphs in graphs, at most so deep: deeper ones are charged when they have been launched.
-#define MOST_DEPTH 8
 
 void jvgpu_graph_memory_seen(jvgpu_process_t *self)
 {
@@ -20,10 +18,46 @@ void jvgpu_graph_memory_seen(jvgpu_process_t *self)
 }
 
 // --- what a graph needs -------------------------------------------------------------------------------------------
+//
+// Graphs lie in graphs, as deep as the program likes: they are walked without recursion, which a thread's small stack
+// might not bear.
 
-static void add_up(jvgpu_process_t *self, CUgraph graph, uint64_t needs[JVGPU_MAX_DEVICES], int depth);
+#define FIRST_GRAPHS 256u
 
-static void add_node(jvgpu_process_t *self, CUgraphNode node, uint64_t needs[JVGPU_MAX_DEVICES], int depth)
+typedef struct graphs_s {
+  CUgraph *to_walk;  // from mmap, NULL = none yet
+  size_t   count;
+  size_t   capacity;
+} graphs_t;
+
+static void *pages(size_t bytes)
+{
+  void *place = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return place == MAP_FAILED ? NULL : place;
+}
+
+// returns: false when memory is short.
+static bool push(graphs_t *graphs, CUgraph graph)
+{
+  if (graphs->count == graphs->capacity) {
+    const size_t capacity = graphs->capacity == 0 ? FIRST_GRAPHS : 2 * graphs->capacity;
+    CUgraph     *larger = pages(capacity * sizeof *larger);
+    if (larger == NULL) {
+      return false;
+    }
+    if (graphs->to_walk != NULL) {
+      memcpy(larger, graphs->to_walk, graphs->count * sizeof *larger);
+      munmap(graphs->to_walk, graphs->capacity * sizeof *larger);
+    }
+    graphs->to_walk = larger;
+    graphs->capacity = capacity;
+  }
+  graphs->to_walk[graphs->count++] = graph;
+  return true;
+}
+
+// What is not found for want of memory, or because the driver does not say, is charged when the graph has been launched.
+static void add_node(jvgpu_process_t *self, CUgraphNode node, uint64_t needs[JVGPU_MAX_DEVICES], graphs_t *graphs)
 {
   CUDA_MEM_ALLOC_NODE_PARAMS params = {0};
   CUgraph                    child = NULL;
@@ -37,30 +71,42 @@ static void add_node(jvgpu_process_t *self, CUgraphNode node, uint64_t needs[JVG
       // Whole blocks: the driver maps them.
       needs[device] += jvgpu_charge_in_blocks(params.bytesize);
     }
-  } else if (type == CU_GRAPH_NODE_TYPE_GRAPH && depth < MOST_DEPTH &&
-             jvgpu_real.cuGraphChildGraphNodeGetGraph != NULL &&
+  } else if (type == CU_GRAPH_NODE_TYPE_GRAPH && jvgpu_real.cuGraphChildGraphNodeGetGraph != NULL &&
              jvgpu_real.cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS) {
-    add_up(self, child, needs, depth + 1);
+    (void)push(graphs, child);
   }
 }
 
-static void add_up(jvgpu_process_t *self, CUgraph graph, uint64_t needs[JVGPU_MAX_DEVICES], int depth)
+static void add_nodes(jvgpu_process_t *self, CUgraph graph, uint64_t needs[JVGPU_MAX_DEVICES], graphs_t *graphs)
 {
   size_t count = 0;
   if (jvgpu_real.cuGraphGetNodes(graph, NULL, &count) != CUDA_SUCCESS || count == 0) {
     return;
   }
   const size_t bytes = count * sizeof(CUgraphNode);
-  CUgraphNode *nodes = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (nodes == MAP_FAILED) {
+  CUgraphNode *nodes = pages(bytes);
+  if (nodes == NULL) {
     return;
   }
   if (jvgpu_real.cuGraphGetNodes(graph, nodes, &count) == CUDA_SUCCESS) {
     for (size_t i = 0; i < count && i < bytes / sizeof(CUgraphNode); i++) {
-      add_node(self, nodes[i], needs, depth);
+      add_node(self, nodes[i], needs, graphs);
     }
   }
   munmap(nodes, bytes);
+}
+
+static void add_up(jvgpu_process_t *self, CUgraph graph, uint64_t needs[JVGPU_MAX_DEVICES])
+{
+  graphs_t graphs = {.to_walk = NULL};
+  if (jvgpu_real.cuGraphGetNodes == NULL || jvgpu_real.cuGraphNodeGetType == NULL ||
+      jvgpu_real.cuGraphMemAllocNodeGetParams == NULL || !push(&graphs, graph)) {
+    return;
+  }
+  while (graphs.count != 0) {
+    add_nodes(self, graphs.to_walk[--graphs.count], needs, &graphs);
+  }
+  munmap(graphs.to_walk, graphs.capacity * sizeof *graphs.to_walk);
 }
 
 // Executable graphs are objects of many bytes: no two keys meet.
@@ -69,22 +115,25 @@ static uint64_t key_of(CUgraphExec exec, uint32_t device)
   return (uint64_t)(uintptr_t)exec + device;
 }
 
-void jvgpu_graph_memory_instantiated(jvgpu_process_t *self, CUgraphExec exec, CUgraph graph)
+// `launched` is the number of trims so far, plus one, where the driver has taken what the graph needs; 0 = not yet.
+static void note(jvgpu_process_t *self, CUgraphExec exec, const uint64_t needs[JVGPU_MAX_DEVICES], uint64_t launched)
 {
-  uint64_t needs[JVGPU_MAX_DEVICES] = {0};
-  if (jvgpu_real.cuGraphGetNodes == NULL || jvgpu_real.cuGraphNodeGetType == NULL ||
-      jvgpu_real.cuGraphMemAllocNodeGetParams == NULL) {
-    return;
-  }
-  add_up(self, graph, needs, 0);
   jvgpu_lock(&self->graph_memory.lock);
   for (uint32_t device = 0; device < JVGPU_MAX_DEVICES; device++) {
-    const jvgpu_record_t record = {.key = key_of(exec, device), .bytes = needs[device], .device = device};
+    const jvgpu_record_t record = {
+        .key = key_of(exec, device), .bytes = needs[device], .owner = launched, .device = device};
     if (needs[device] != 0) {
       (void)jvgpu_table_put(&self->graph_memory.needs, &record);
     }
   }
   jvgpu_unlock(&self->graph_memory.lock);
+}
+
+void jvgpu_graph_memory_instantiated(jvgpu_process_t *self, CUgraphExec exec, CUgraph graph)
+{
+  uint64_t needs[JVGPU_MAX_DEVICES] = {0};
+  add_up(self, graph, needs);
+  note(self, exec, needs, 0);
 }
 
 void jvgpu_graph_memory_destroyed(jvgpu_process_t *self, CUgraphExec exec)
@@ -201,24 +250,32 @@ static void give_up(const room_t *room, uint32_t devices)
 }
 
 // returns: false when the tenant has no room; nothing is set aside then.
-static bool begin(jvgpu_process_t *self, CUgraphExec exec, room_t *room)
+static bool set_aside(jvgpu_process_t *self, const uint64_t needs[JVGPU_MAX_DEVICES], room_t *room)
 {
   *room = (room_t){.bytes = {0}};
   for (uint32_t device = 0; device < self->control->device_count; device++) {
-    const uint64_t bytes = missing_bytes(self, exec, device);
-    if (bytes == 0) {
+    if (needs[device] == 0) {
       continue;
     }
     // A refusal trims unused memory of pools and graphs first, and tries again.
-    const jvgpu_charge_t charge = jvgpu_charge_begin_on(self, (int)device, bytes);
+    const jvgpu_charge_t charge = jvgpu_charge_begin_on(self, (int)device, needs[device]);
     if (charge.refused) {
       give_up(room, device);
       return false;
     }
-    room->bytes[device] = bytes;
+    room->bytes[device] = needs[device];
     room->slots[device] = charge.slot;
   }
   return true;
+}
+
+static bool begin(jvgpu_process_t *self, CUgraphExec exec, room_t *room)
+{
+  uint64_t needs[JVGPU_MAX_DEVICES] = {0};
+  for (uint32_t device = 0; device < self->control->device_count; device++) {
+    needs[device] = missing_bytes(self, exec, device);
+  }
+  return set_aside(self, needs, room);
 }
 
 // Charge what the driver has reserved now; after a success `exec` has what it needs.
@@ -253,4 +310,34 @@ CUresult jvgpu_graph_memory_launch(CUresult (*real)(CUgraphExec, CUstream), CUgr
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   return settle(self, exec, &room, real(exec, stream));
+}
+
+CUresult jvgpu_graph_memory_instantiate(CUresult (*real)(CUgraphExec *, CUgraph, void *), CUgraphExec *exec,
+                                        CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params)
+{
+  jvgpu_process_t *self = jvgpu_tenant();
+  uint64_t         needs[JVGPU_MAX_DEVICES] = {0};
+  room_t           room = {.bytes = {0}};
+  if (!jvgpu_graph_memory_is_used(self)) {
+    return real(exec, graph, params);
+  }
+  const bool uploads = params != NULL && (params->flags & CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD) != 0;
+  add_up(self, graph, needs);
+  if (uploads && !set_aside(self, needs, &room)) {
+    params->hErrNode_out = NULL;
+    params->result_out = CUDA_GRAPH_INSTANTIATE_ERROR;
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const CUresult result = real(exec, graph, params);
+  if (result == CUDA_SUCCESS) {
+    const uint64_t now = __atomic_load_n(&self->graph_memory.trims, __ATOMIC_RELAXED) + UINT64_C(1);
+    note(self, *exec, needs, uploads ? now : 0);
+  }
+  for (uint32_t device = 0; uploads && device < self->control->device_count; device++) {
+    if (needs[device] != 0) {
+      (void)look_at(self, device);
+    }
+  }
+  give_up(&room, self->control->device_count);
+  return result;
 }

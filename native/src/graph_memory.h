@@ -23,6 +23,9 @@ void jvgpu_graph_memory_seen(jvgpu_process_t *self);
 // Note what an executable graph needs, before its first launch; forget it.
 void jvgpu_graph_memory_instantiated(jvgpu_process_t *self, CUgraphExec exec, CUgraph graph);
 void jvgpu_graph_memory_destroyed(jvgpu_process_t *self, CUgraphExec exec);
+// Make a graph executable by `real`, with room for what it has to take where it is uploaded in the same call.
+CUresult jvgpu_graph_memory_instantiate(CUresult (*real)(CUgraphExec *, CUgraph, void *), CUgraphExec *exec,
+                                        CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *params);
 
 // Launch or upload by `real`, with room for what the graph has to take. A launch into a capture takes nothing.
 CUresult jvgpu_graph_memory_launch(CUresult (*real)(CUgraphExec, CUstream), CUgraphExec exec, CUstream stream,

@@ -34,28 +34,71 @@ CREATES(cuCtxCreate_v2, (CUcontext * ctx, unsigned int flags, CUdevice dev), (ct
 CREATES(cuCtxCreate_v3, (CUcontext * ctx, void *affinities, int count, unsigned int flags, CUdevice dev),
         (ctx, affinities, count, flags, dev))
 CREATES(cuCtxCreate_v4, (CUcontext * ctx, void *params, unsigned int flags, CUdevice dev), (ctx, params, flags, dev))
+CREATES(cuGLCtxCreate, (CUcontext * ctx, unsigned int flags, CUdevice dev), (ctx, flags, dev))
+CREATES(cuGLCtxCreate_v2, (CUcontext * ctx, unsigned int flags, CUdevice dev), (ctx, flags, dev))
+CREATES(cuVDPAUCtxCreate, (CUcontext * ctx, unsigned int flags, CUdevice dev, uint32_t vdp, void *address),
+        (ctx, flags, dev, vdp, address))
+CREATES(cuVDPAUCtxCreate_v2, (CUcontext * ctx, unsigned int flags, CUdevice dev, uint32_t vdp, void *address),
+        (ctx, flags, dev, vdp, address))
 
 // --- gone -------------------------------------------------------------------------------------------------
 
-static void forget_context(jvgpu_process_t *self, CUcontext ctx)
+//
+// Another thread may be given the same handle for a context of its own as soon as the driver has destroyed this one. So
+// what is the context's is set apart before, under a name that nobody else has.
+
+typedef struct departure_s {
+  CUcontext          ctx;  // NULL = there is nothing to set apart
+  uint64_t           name;
+  jvgpu_own_limits_t own;
+} departure_t;
+
+static departure_t depart(jvgpu_process_t *self, CUcontext ctx)
+{
+  departure_t departure = {.ctx = self == NULL ? NULL : ctx};
+  if (departure.ctx != NULL) {
+    // Odd: no handle is.
+    departure.name = 2 * __atomic_fetch_add(&self->departures, 1, __ATOMIC_RELAXED) + 1;
+    jvgpu_ledger_hand_over(&self->pointers, (uint64_t)(uintptr_t)ctx, departure.name);
+    jvgpu_limits_forget(self, ctx, &departure.own);
+  }
+  return departure;
+}
+
+static void stay(jvgpu_process_t *self, const departure_t *departure)
+{
+  if (departure->ctx != NULL) {
+    jvgpu_ledger_hand_over(&self->pointers, departure->name, (uint64_t)(uintptr_t)departure->ctx);
+    jvgpu_limits_remember(self, &departure->own);
+  }
+}
+
+static void gone(jvgpu_process_t *self, const departure_t *departure)
 {
   jvgpu_freed_t freed = {0};
-  if (ctx != NULL) {
-    jvgpu_ledger_take_owner(&self->pointers, (uint64_t)(uintptr_t)ctx, &freed);
+  if (departure->ctx != NULL) {
+    jvgpu_ledger_take_owner(&self->pointers, departure->name, &freed);
     jvgpu_charge_give_back(self, &freed);
-    jvgpu_limits_forget(self, ctx);
   }
   jvgpu_pool_use_changed(self);
   jvgpu_pools_look(self);
 }
 
+static void settle(jvgpu_process_t *self, const departure_t *departure, bool is_gone)
+{
+  if (self != NULL && is_gone) {
+    gone(self, departure);
+  } else if (self != NULL) {
+    stay(self, departure);
+  }
+}
+
 static CUresult destroy(CUresult (*real)(CUcontext), CUcontext ctx)
 {
-  jvgpu_process_t *self = jvgpu_tenant();
-  const CUresult   result = real(ctx);
-  if (result == CUDA_SUCCESS && self != NULL) {
-    forget_context(self, ctx);
-  }
+  jvgpu_process_t  *self = jvgpu_tenant();
+  const departure_t departure = depart(self, ctx);
+  const CUresult    result = real(ctx);
+  settle(self, &departure, result == CUDA_SUCCESS);
   return result;
 }
 
@@ -70,18 +113,21 @@ CUresult cuCtxDestroy(CUcontext ctx)
 }
 
 // The last of the references that cuCtxAttach counts destroys a context; then the driver does not know it any more.
+static bool is_destroyed(CUcontext ctx)
+{
+  unsigned int version = 0;
+  return jvgpu_real.cuCtxGetApiVersion != NULL && jvgpu_real.cuCtxGetApiVersion(ctx, &version) != CUDA_SUCCESS;
+}
+
 CUresult cuCtxDetach(CUcontext ctx)
 {
   if (!JVGPU_HAS_CU(cuCtxDetach)) {
     return JVGPU_NO_SUCH_CU;
   }
-  jvgpu_process_t *self = jvgpu_tenant();
-  const CUresult   result = jvgpu_real.cuCtxDetach(ctx);
-  unsigned int     version = 0;
-  if (result == CUDA_SUCCESS && self != NULL && jvgpu_real.cuCtxGetApiVersion != NULL &&
-      jvgpu_real.cuCtxGetApiVersion(ctx, &version) != CUDA_SUCCESS) {
-    forget_context(self, ctx);
-  }
+  jvgpu_process_t  *self = jvgpu_tenant();
+  const departure_t departure = depart(self, ctx);
+  const CUresult    result = jvgpu_real.cuCtxDetach(ctx);
+  settle(self, &departure, self != NULL && result == CUDA_SUCCESS && is_destroyed(ctx));
   return result;
 }
 
@@ -114,11 +160,11 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
 // Released or reset; gone only if nobody else in the process holds it.
 static CUresult leave(CUresult (*real)(CUdevice), CUdevice dev)
 {
-  jvgpu_process_t *self = jvgpu_tenant();
-  const CUresult   result = real(dev);
-  if (result == CUDA_SUCCESS && self != NULL && dev >= 0 && dev < JVGPU_MOST_ORDINALS && !is_active(dev)) {
-    forget_context(self, __atomic_load_n(&self->primary[dev], __ATOMIC_RELAXED));
-  }
+  jvgpu_process_t  *self = jvgpu_tenant();
+  const bool        is_one = self != NULL && dev >= 0 && dev < JVGPU_MOST_ORDINALS;
+  const departure_t departure = depart(self, is_one ? __atomic_load_n(&self->primary[dev], __ATOMIC_RELAXED) : NULL);
+  const CUresult    result = real(dev);
+  settle(self, &departure, is_one && result == CUDA_SUCCESS && !is_active(dev));
   return result;
 }
 
@@ -182,13 +228,17 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green)
   if (!JVGPU_HAS_CU(cuGreenCtxDestroy)) {
     return JVGPU_NO_SUCH_CU;
   }
-  jvgpu_process_t *self = jvgpu_tenant();
-  jvgpu_freed_t    freed = {0};
-  CUcontext        ctx = NULL;
-  CUdevice         dev = 0;
+  jvgpu_process_t   *self = jvgpu_tenant();
+  jvgpu_freed_t      freed = {0};
+  jvgpu_own_limits_t own = {.had = {{.key = 0}}};
+  CUcontext          ctx = NULL;
+  CUdevice           dev = 0;
   if (self != NULL && green != NULL && jvgpu_real.cuCtxFromGreenCtx != NULL) {
     (void)jvgpu_real.cuCtxFromGreenCtx(&ctx, green);
     dev = device_of_green(ctx);
+  }
+  if (ctx != NULL) {
+    jvgpu_limits_forget(self, ctx, &own);
   }
   const CUresult result = jvgpu_real.cuGreenCtxDestroy(green);
   if (result == CUDA_SUCCESS && ctx != NULL) {
@@ -196,8 +246,9 @@ CUresult cuGreenCtxDestroy(CUgreenCtx green)
     const uint64_t heir = (uint64_t)(uintptr_t)__atomic_load_n(&self->primary[dev], __ATOMIC_RELAXED);
     jvgpu_ledger_take_unknown(&self->pointers, (uint64_t)(uintptr_t)ctx, heir, is_known, &freed);
     jvgpu_charge_give_back(self, &freed);
-    jvgpu_limits_forget(self, ctx);
     jvgpu_pools_look(self);
+  } else if (ctx != NULL) {
+    jvgpu_limits_remember(self, &own);
   }
   return result;
 }

@@ -65,9 +65,20 @@ INSTANTIATES(cuGraphInstantiate_v2, (CUgraphExec * exec, CUgraph graph, CUgraphN
              (exec, graph, node, log, bytes))
 INSTANTIATES(cuGraphInstantiateWithFlags, (CUgraphExec * exec, CUgraph graph, unsigned long long flags),
              (exec, graph, flags))
-INSTANTIATES(cuGraphInstantiateWithParams, (CUgraphExec * exec, CUgraph graph, void *params), (exec, graph, params))
-INSTANTIATES(cuGraphInstantiateWithParams_ptsz, (CUgraphExec * exec, CUgraph graph, void *params),
-             (exec, graph, params))
+
+CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph, void *params)
+{
+  return JVGPU_HAS_CU(cuGraphInstantiateWithParams)
+             ? jvgpu_graph_memory_instantiate(jvgpu_real.cuGraphInstantiateWithParams, exec, graph, params)
+             : JVGPU_NO_SUCH_CU;
+}
+
+CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec *exec, CUgraph graph, void *params)
+{
+  return JVGPU_HAS_CU(cuGraphInstantiateWithParams_ptsz)
+             ? jvgpu_graph_memory_instantiate(jvgpu_real.cuGraphInstantiateWithParams_ptsz, exec, graph, params)
+             : JVGPU_NO_SUCH_CU;
+}
 
 CUresult cuGraphUpload(CUgraphExec exec, CUstream stream)
 {

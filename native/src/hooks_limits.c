@@ -55,12 +55,23 @@ static uint64_t own_limit(jvgpu_process_t *self, CUcontext ctx, int limit)
   return find_own(self, key, &own) ? own : 0;
 }
 
-void jvgpu_limits_forget(jvgpu_process_t *self, CUcontext ctx)
+void jvgpu_limits_forget(jvgpu_process_t *self, CUcontext ctx, jvgpu_own_limits_t *own)
 {
-  jvgpu_record_t gone;
+  *own = (jvgpu_own_limits_t){.had = {{.key = 0}}};
   jvgpu_lock(&self->own_limits_lock);
   for (int limit = 0; limit <= CU_LIMIT_MALLOC_HEAP_SIZE; limit++) {
-    (void)jvgpu_table_take(&self->own_limits, key_of(ctx, limit), &gone);
+    (void)jvgpu_table_take(&self->own_limits, key_of(ctx, limit), &own->had[limit]);
+  }
+  jvgpu_unlock(&self->own_limits_lock);
+}
+
+void jvgpu_limits_remember(jvgpu_process_t *self, const jvgpu_own_limits_t *own)
+{
+  jvgpu_lock(&self->own_limits_lock);
+  for (int limit = 0; limit <= CU_LIMIT_MALLOC_HEAP_SIZE; limit++) {
+    if (own->had[limit].key != 0) {
+      (void)jvgpu_table_put(&self->own_limits, &own->had[limit]);
+    }
   }
   jvgpu_unlock(&self->own_limits_lock);
 }
@@ -132,6 +143,22 @@ static CUresult set(jvgpu_process_t *self, CUcontext ctx, CUdevice dev, int limi
   return result;
 }
 
+// Of these no call says how much device memory they are worth; raised they are overhead, and who has nothing left gets
+// no more of it. The limits of the L2 cache are worth none.
+static bool is_overhead(int limit)
+{
+  return limit > CU_LIMIT_MALLOC_HEAP_SIZE && limit != CU_LIMIT_MAX_L2_FETCH_GRANULARITY &&
+         limit != CU_LIMIT_PERSISTING_L2_CACHE_SIZE;
+}
+
+static bool has_none_left_for(jvgpu_process_t *self, CUdevice dev, int limit, size_t value)
+{
+  size_t    now = 0;
+  const int device = jvgpu_device_of(self, dev);
+  return device != JVGPU_NO_DEVICE && jvgpu_charge_left(self, device) <= 0 && jvgpu_real.cuCtxGetLimit != NULL &&
+         jvgpu_real.cuCtxGetLimit(&now, limit) == CUDA_SUCCESS && value > now;
+}
+
 CUresult cuCtxSetLimit(int limit, size_t value)
 {
   if (!JVGPU_HAS_CU(cuCtxSetLimit)) {
@@ -140,10 +167,14 @@ CUresult cuCtxSetLimit(int limit, size_t value)
   jvgpu_process_t *self = jvgpu_tenant();
   CUcontext        ctx = NULL;
   CUdevice         dev = 0;
-  if (self == NULL || limit < 0 || limit > CU_LIMIT_MALLOC_HEAP_SIZE || jvgpu_real.cuCtxGetCurrent == NULL ||
+  if (self == NULL || limit < 0 || jvgpu_real.cuCtxGetCurrent == NULL ||
       jvgpu_real.cuCtxGetCurrent(&ctx) != CUDA_SUCCESS || ctx == NULL || jvgpu_real.cuCtxGetDevice == NULL ||
       jvgpu_real.cuCtxGetDevice(&dev) != CUDA_SUCCESS) {
     return jvgpu_real.cuCtxSetLimit(limit, value);
   }
-  return set(self, ctx, dev, limit, value);
+  if (limit <= CU_LIMIT_MALLOC_HEAP_SIZE) {
+    return set(self, ctx, dev, limit, value);
+  }
+  return is_overhead(limit) && has_none_left_for(self, dev, limit, value) ? CUDA_ERROR_OUT_OF_MEMORY
+                                                                          : jvgpu_real.cuCtxSetLimit(limit, value);
 }

@@ -89,22 +89,29 @@ CUresult cuMemAllocManaged(CUdeviceptr *dptr, size_t bytes, unsigned int flags)
   return jvgpu_charge_settle(&charge, result, result == CUDA_SUCCESS ? *dptr : 0, charge.bytes);
 }
 
+// None of ours, or a pool's, which may let go of it when the host waits next.
+static CUresult freed_elsewhere(CUdeviceptr dptr, CUresult result)
+{
+  jvgpu_process_t *self = jvgpu_tenant();
+  if (result == CUDA_SUCCESS && self != NULL && dptr != 0) {
+    __atomic_store_n(&self->has_freed, 1, __ATOMIC_RELAXED);
+    if (__atomic_load_n(&self->left_pools, __ATOMIC_RELAXED) != 0) {
+      jvgpu_pools_look(self);
+    }
+  }
+  return result;
+}
+
 CUresult cuMemFree_v2(CUdeviceptr dptr)
 {
   jvgpu_record_t record;
   if (!JVGPU_HAS_CU(cuMemFree_v2)) {
     return JVGPU_NO_SUCH_CU;
   }
-  if (jvgpu_charge_free_begin(dptr, &record)) {
-    return jvgpu_charge_free_settle(&record, jvgpu_real.cuMemFree_v2(dptr));
+  if (!jvgpu_charge_free_begin(dptr, &record)) {
+    return freed_elsewhere(dptr, jvgpu_real.cuMemFree_v2(dptr));
   }
-  // None of ours, or a pool's.
-  jvgpu_process_t *self = jvgpu_tenant();
-  const CUresult   result = jvgpu_real.cuMemFree_v2(dptr);
-  if (result == CUDA_SUCCESS && self != NULL && __atomic_load_n(&self->left_pools, __ATOMIC_RELAXED) != 0) {
-    jvgpu_pools_look(self);
-  }
-  return result;
+  return jvgpu_charge_free_settle(&record, jvgpu_real.cuMemFree_v2(dptr));
 }
 
 CUresult cuMemFree(CUdeviceptr_v1 dptr)
@@ -114,7 +121,7 @@ CUresult cuMemFree(CUdeviceptr_v1 dptr)
     return JVGPU_NO_SUCH_CU;
   }
   if (!jvgpu_charge_free_begin(dptr, &record)) {
-    return jvgpu_real.cuMemFree(dptr);
+    return freed_elsewhere(dptr, jvgpu_real.cuMemFree(dptr));
   }
   return jvgpu_charge_free_settle(&record, jvgpu_real.cuMemFree(dptr));
 }

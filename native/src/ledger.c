@@ -143,6 +143,20 @@ bool jvgpu_ledger_take(jvgpu_ledger_t *ledger, uint64_t key, jvgpu_record_t *tak
   return done;
 }
 
+void jvgpu_ledger_hand_over(jvgpu_ledger_t *ledger, uint64_t owner, uint64_t heir)
+{
+  for (size_t shard = 0; shard < JVGPU_SHARDS; shard++) {
+    jvgpu_lock(&ledger->shards[shard].lock);
+    jvgpu_table_t *table = &ledger->shards[shard].table;
+    for (size_t i = 0; i < table->capacity; i++) {
+      if (table->records[i].key != 0 && table->records[i].owner == owner) {
+        table->records[i].owner = heir;
+      }
+    }
+    jvgpu_unlock(&ledger->shards[shard].lock);
+  }
+}
+
 void jvgpu_ledger_take_owner(jvgpu_ledger_t *ledger, uint64_t owner, jvgpu_freed_t *freed)
 {
   for (size_t shard = 0; shard < JVGPU_SHARDS; shard++) {

@@ -70,6 +70,8 @@ typedef struct jvgpu_ledger_s {
 
 bool jvgpu_ledger_put(jvgpu_ledger_t *ledger, const jvgpu_record_t *record);
 bool jvgpu_ledger_take(jvgpu_ledger_t *ledger, uint64_t key, jvgpu_record_t *taken);
+// Make every record of `owner` one of `heir`.
+void jvgpu_ledger_hand_over(jvgpu_ledger_t *ledger, uint64_t owner, uint64_t heir);
 // Take every record of `owner`; adds what they charge to *freed.
 void jvgpu_ledger_take_owner(jvgpu_ledger_t *ledger, uint64_t owner, jvgpu_freed_t *freed);
 // Take those pointers of `owner` that `is_known` says no to, and give the others to `heir`.

@@ -78,6 +78,7 @@ typedef struct jvgpu_process_s {
   uint32_t live_captures;  // streams between begin and end of capture
 
   jvgpu_ledger_t pointers;  // device pointer -> charge
+  uint64_t       departures;  // contexts that the driver was told to destroy
   jvgpu_lock_t   own_limits_lock;
   jvgpu_table_t  own_limits;  // context and limit -> what the context had by itself
   jvgpu_vmm_t    vmm;

@@ -60,9 +60,16 @@ _Static_assert(offsetof(CUDA_MEM_ALLOC_NODE_PARAMS, bytesize) == 104 &&
 _Static_assert(offsetof(CUgraphNodeParams, type) == 0 && CU_GRAPH_NODE_TYPE_MEM_ALLOC == 10 &&
                    CU_GRAPH_NODE_TYPE_GRAPH == 4 && CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT == 2,
                "graph nodes");
+_Static_assert(offsetof(CUDA_GRAPH_INSTANTIATE_PARAMS, flags) == 0 &&
+                   offsetof(CUDA_GRAPH_INSTANTIATE_PARAMS, hErrNode_out) == 16 &&
+                   offsetof(CUDA_GRAPH_INSTANTIATE_PARAMS, result_out) == 24 &&
+                   CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD == 2 && CUDA_GRAPH_INSTANTIATE_ERROR == 1,
+               "CUDA_GRAPH_INSTANTIATE_PARAMS");
 
 // Contexts.
-_Static_assert(CU_LIMIT_STACK_SIZE == 0 && CU_LIMIT_PRINTF_FIFO_SIZE == 1 && CU_LIMIT_MALLOC_HEAP_SIZE == 2, "limits");
+_Static_assert(CU_LIMIT_STACK_SIZE == 0 && CU_LIMIT_PRINTF_FIFO_SIZE == 1 && CU_LIMIT_MALLOC_HEAP_SIZE == 2 &&
+                   CU_LIMIT_MAX_L2_FETCH_GRANULARITY == 5 && CU_LIMIT_PERSISTING_L2_CACHE_SIZE == 6,
+               "limits");
 _Static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16 &&
                    CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR == 39,
                "attributes");

@@ -54,6 +54,26 @@ static void a_context_takes_its_own(void)
   CHECK("its own are gone", !jvgpu_ledger_take(&ledger, UINT64_C(1) << 21, &taken));
 }
 
+// Catches a bug where a context was forgotten after it was destroyed: by then another may have its handle.
+static void what_leaves_is_not_what_comes(void)
+{
+  enum { HANDLE = 2, NAME = 7 };
+  static jvgpu_ledger_t ledger;
+  jvgpu_freed_t         freed = {0};
+  jvgpu_record_t        taken;
+
+  for (uint64_t i = 1; i <= 1000; i++) {
+    const jvgpu_record_t record = {.key = i << 21, .bytes = 10, .owner = HANDLE, .device = 0};
+    jvgpu_ledger_put(&ledger, &record);
+  }
+  jvgpu_ledger_hand_over(&ledger, HANDLE, NAME);
+  const jvgpu_record_t next = {.key = UINT64_C(2000) << 21, .bytes = 30, .owner = HANDLE, .device = 0};
+  jvgpu_ledger_put(&ledger, &next);
+  jvgpu_ledger_take_owner(&ledger, NAME, &freed);
+  CHECK("what was set apart goes", freed.bytes[0] == 10000 && freed.count[0] == 1000);
+  CHECK("what a new context of the same handle has stays", jvgpu_ledger_take(&ledger, next.key, &taken));
+}
+
 static bool is_even(uint64_t key)
 {
   return (key >> 9) % 2 == 0;
@@ -143,6 +163,7 @@ int main(void)
 {
   pointers_come_and_go();
   a_context_takes_its_own();
+  what_leaves_is_not_what_comes();
   a_context_that_goes_leaves_what_the_driver_knows();
   a_million_records_lie_close_to_home();
   threads_do_not_lose_records();

@@ -17,7 +17,16 @@ SOURCES = ROOT / "native" / "src"
 RESULTS = sorted((ROOT / "benchmarks" / "results").glob("memory-*.json"))
 
 # What is intercepted because memory goes by it, though it is no way to take or give any.
-NO_WAY = {"cuDevicePrimaryCtxRetain", "cuDeviceSetMemPool", "cuMemSetMemPool"}
+# Contexts beside OpenGL's and VDPAU's need a display.
+NO_WAY = {
+    "cuDevicePrimaryCtxRetain",
+    "cuDeviceSetMemPool",
+    "cuMemSetMemPool",
+    "cuGLCtxCreate",
+    "cuGLCtxCreate_v2",
+    "cuVDPAUCtxCreate",
+    "cuVDPAUCtxCreate_v2",
+}
 
 
 @pytest.fixture(scope="module")

@@ -207,12 +207,25 @@ def test_who_has_nothing_left_gets_no_context_and_who_passed_the_limit_no_module
             while not refused(answer := cu.cuMemAlloc(size)):
                 held.append(ok(answer))
         say("full"); sys.stdin.readline()
-        say(refused(cu.cuCtxCreate(None, 0, 0))); sys.stdin.readline()
+        say(refused(cu.cuCtxCreate(None, 0, 0)))
+        import ctypes
+        driver = ctypes.CDLL("libcuda.so.1")
+        for name in ("cuGLCtxCreate", "cuGLCtxCreate_v2", "cuVDPAUCtxCreate", "cuVDPAUCtxCreate_v2"):
+            say(getattr(driver, name)(ctypes.byref(ctypes.c_void_p()), 0, 0, 0, None) == 2)
+        for which, more in ((3, 1), (4, 1), (5, 64), (4, -1)):
+            value = ok(cu.cuCtxGetLimit(cu.CUlimit(which)))
+            say(refused(cu.cuCtxSetLimit(cu.CUlimit(which), value + more)))
+        sys.stdin.readline()
     """)
     assert holder.stdout.readline() == "started\n"
     assert tell(holder) == "full"
 
-    assert tell(holder) == "True"
+    contexts = [tell(holder), *(holder.stdout.readline().strip() for _ in range(4))]
+    limits = [holder.stdout.readline().strip() for _ in range(4)]
+    assert contexts == ["True"] * 5, "of the program's own, or beside OpenGL's or VDPAU's"
+    assert limits == ["True", "True", "False", "False"], (
+        "more levels and launches are memory; more cache and fewer launches are none"
+    )
     assert ten_gib.says("""
         say(cu.cuInit(0)[0] == cu.CUresult.CUDA_SUCCESS)
         say(refused(cu.cuDevicePrimaryCtxRetain(0)))
@@ -271,7 +284,7 @@ def test_a_free_that_is_captured_gives_nothing_back_before_its_graph_runs(ten_gi
 
 
 GRAPHS = """
-    def with_memory(size):
+    def not_executable(size):
         graph = ok(cu.cuGraphCreate(0))
         params = cu.CUDA_MEM_ALLOC_NODE_PARAMS()
         params.poolProps.allocType = cu.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
@@ -279,7 +292,11 @@ GRAPHS = """
         params.bytesize = size
         made = ok(cu.cuGraphAddMemAllocNode(graph, [], 0, params))
         node = made[0] if isinstance(made, tuple) else made
-        return ok(cu.cuGraphInstantiate(graph, 0)), ok(cu.cuGraphMemAllocNodeGetParams(node)).dptr
+        return graph, ok(cu.cuGraphMemAllocNodeGetParams(node)).dptr
+
+    def with_memory(size):
+        graph, address = not_executable(size)
+        return ok(cu.cuGraphInstantiate(graph, 0)), address
 
     def launch(executable):
         answer = cu.cuGraphLaunch(executable, 0)
@@ -325,3 +342,47 @@ def test_a_graph_that_is_launched_again_needs_no_more_room(ten_gib: Any) -> None
     )
 
     assert said == ["True"]
+
+
+def test_graphs_in_graphs_are_reserved_however_deep_they_lie(ten_gib: Any) -> None:
+    """Catches a bug of ours where those deeper than eight took what they needed, and were charged afterwards."""
+    said = ten_gib.says(
+        GRAPHS
+        + """
+    graph, _ = not_executable(6 * GIB)
+    for _ in range(20):
+        outer = ok(cu.cuGraphCreate(0))
+        ok(cu.cuGraphAddChildGraphNode(outer, [], 0, graph))
+        graph = outer
+    executable = ok(cu.cuGraphInstantiate(graph, 0))
+    place = ok(cu.cuMemAlloc(6 * GIB))
+    say(refused(launch(executable)))
+    ok((cu.cuMemFree(place)[0], None))
+    say(refused(launch(executable)))
+    """
+    )
+
+    assert said == ["True", "False"]
+
+
+def test_a_graph_that_is_uploaded_when_it_is_made_executable_is_reserved_before(ten_gib: Any) -> None:
+    said = ten_gib.says(
+        GRAPHS
+        + """
+    from jupyter_vgpu.client import UserClient
+    graph, _ = not_executable(6 * GIB)
+    wishes = cu.CUDA_GRAPH_INSTANTIATE_PARAMS()
+    wishes.flags = int(cu.CUgraphInstantiate_flags.CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD)
+    place = ok(cu.cuMemAlloc(6 * GIB))
+    say(refused(cu.cuGraphInstantiateWithParams(graph, wishes)))
+    ok((cu.cuMemFree(place)[0], None))
+    executable = ok(cu.cuGraphInstantiateWithParams(graph, wishes))
+    usage = UserClient.from_environment().usage()
+    say(usage["processes"][0]["devices"][0]["memory_bytes"] >> 30)
+    # It has what it needs.
+    place = ok(cu.cuMemAlloc(3 * GIB))
+    ok((launch(executable)[0], None))
+    """
+    )
+
+    assert said == ["True", "6"]

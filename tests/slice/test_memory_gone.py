@@ -153,6 +153,25 @@ for which in (STACK, FIFO, HEAP):
     assert said == ["[64, 0, 0, 64, 0, 0]"] * 3
 
 
+def test_a_context_that_the_driver_does_not_destroy_keeps_what_it_has(ten_gib: Any) -> None:
+    """What is the context's is set apart before the driver is asked: another could be given its handle."""
+    said = ten_gib.says(
+        LIMITS
+        + """
+primary, own, before = ok(cu.cuCtxGetCurrent()), limit(HEAP), held()
+ok((set_limit(HEAP, own + 64 * MIB)[0], None))
+place = ok(cu.cuMemAlloc(GIB))
+say(cu.cuCtxDestroy(primary)[0] == cu.CUresult.CUDA_SUCCESS, held() - before >> 20)
+ok((set_limit(HEAP, own + 64 * MIB)[0], None))
+say(held() - before >> 20)
+ok((cu.cuDevicePrimaryCtxReset(device)[0], None))
+say(held() - before)
+"""
+    )
+
+    assert said == ["False 1088", "1088", "0"]
+
+
 def test_each_context_has_limits_of_its_own_which_go_with_it(ten_gib: Any) -> None:
     said = ten_gib.says(
         LIMITS

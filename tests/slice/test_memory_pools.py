@@ -70,3 +70,20 @@ say(grown(GIB))
     )
 
     assert said == ["1024"]
+
+
+def test_memory_of_a_pool_that_is_freed_at_once_is_given_back_when_the_host_waits(ten_gib: Any) -> None:
+    """Catches a bug of ours where only a free in stream order was looked for."""
+    said = ten_gib.says(
+        PROGRAM
+        + """
+before = held()
+place = ok(cu.cuMemAllocAsync(GIB, stream))
+ok((cu.cuStreamSynchronize(stream)[0], None))
+ok((cu.cuMemFree(place)[0], None))
+ok((cu.cuCtxSynchronize()[0], None))
+say(held() - before)
+"""
+    )
+
+    assert said == ["0"]
