@@ -1,4 +1,5 @@
-// Synchronisation: when the host has seen that everything is done, nothing is in flight any more.
+// Synchronisation: when the host has seen that everything is done, nothing is in flight any more. And the end of streams,
+// after which none of ours may ask for them.
 
 #define _GNU_SOURCE
 #include <stdbool.h>
@@ -54,4 +55,30 @@ CUresult cuEventSynchronize(CUevent event)
     jvgpu_meter_drained_event(self);
   }
   return result;
+}
+
+static void stream_gone(CUstream stream)
+{
+  jvgpu_process_t *self = jvgpu_tenant();
+  if (self != NULL) {
+    jvgpu_meter_stream_gone(self, stream);
+  }
+}
+
+CUresult cuStreamDestroy(CUstream stream)
+{
+  if (!JVGPU_HAS_CU(cuStreamDestroy)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  stream_gone(stream);
+  return jvgpu_real.cuStreamDestroy(stream);
+}
+
+CUresult cuStreamDestroy_v2(CUstream stream)
+{
+  if (!JVGPU_HAS_CU(cuStreamDestroy_v2)) {
+    return JVGPU_NO_SUCH_CU;
+  }
+  stream_gone(stream);
+  return jvgpu_real.cuStreamDestroy_v2(stream);
 }

@@ -26,7 +26,6 @@ struct jvgpu_meter_s {
   uint32_t last_sampled;  // the sampler's count of launches at the last sample
   uint32_t random;
   uint64_t given_back_ns; // charged too much, to be taken off what is charged next
-  CUstream last_stream;  // of the latest launch
   // In flight: from the first launch after the host saw everything done, to the next such moment.
   uint64_t        flight_begun_ns;   // 0 = nothing is in flight
   uint64_t        flight_busy_ns;    // GPU time charged when it began
@@ -155,12 +154,12 @@ void jvgpu_meter_drained_event(jvgpu_process_t *self)
   // Where the last stream has drained everything has, but for programs of several streams, whose
   // flight ends at their next full wait.
   for (int device = 0; device < (int)JVGPU_MAX_DEVICES; device++) {
-    const jvgpu_meter_t *meter = __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
+    jvgpu_meter_t *meter = __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
     if (meter == NULL || __atomic_load_n(&meter->flight_begun_ns, __ATOMIC_RELAXED) == 0 ||
         __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) != 0) {
       continue;
     }
-    if (jvgpu_real.cuStreamQuery(__atomic_load_n(&meter->last_stream, __ATOMIC_RELAXED)) == CUDA_SUCCESS) {
+    if (jvgpu_sampler_is_idle(&meter->sampler)) {
       jvgpu_meter_drained(self);
       return;
     }
@@ -215,7 +214,6 @@ static void note_stream(jvgpu_meter_t *meter, CUstream stream)
   if ((__atomic_load_n(&meter->sampler.streams_seen, __ATOMIC_RELAXED) & bit) == 0) {
     __atomic_fetch_or(&meter->sampler.streams_seen, bit, __ATOMIC_RELAXED);
   }
-  __atomic_store_n(&meter->last_stream, stream, __ATOMIC_RELAXED);
 }
 
 static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int device, uint64_t busy_ns)
@@ -260,6 +258,7 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
   if (jvgpu_sampler_is_open(&meter->sampler)) {
     jvgpu_sampler_step(&meter->sampler, shape, stream, calls, busy_ns, quiet);
   }
+  __atomic_store_n(&meter->sampler.last, stream, __ATOMIC_RELAXED);
   const bool is_new = shape->samples < NEW_SHAPE_SAMPLES && shape->tries < NEW_SHAPE_TRIES &&
                       launches - meter->last_sampled >= NEW_SHAPE_LAUNCHES;
   if (quiet || (!is_new && busy_ns < meter->due_ns)) {
@@ -291,6 +290,24 @@ void jvgpu_meter_gated(jvgpu_process_t *self, int device)
   jvgpu_meter_t *meter = __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
   if (meter != NULL) {
     jvgpu_sampler_gated(&meter->sampler);
+  }
+}
+
+void jvgpu_meter_stream_gone(jvgpu_process_t *self, CUstream stream)
+{
+  for (int device = 0; device < (int)JVGPU_MAX_DEVICES; device++) {
+    jvgpu_meter_t *meter = __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
+    if (meter != NULL) {
+      jvgpu_sampler_stream_gone(&meter->sampler, stream);
+    }
+  }
+}
+
+void jvgpu_meter_full(jvgpu_process_t *self, int device, bool is_full)
+{
+  jvgpu_meter_t *meter = __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
+  if (meter != NULL && __atomic_load_n(&meter->sampler.is_full, __ATOMIC_RELAXED) != is_full) {
+    __atomic_store_n(&meter->sampler.is_full, is_full, __ATOMIC_RELAXED);
   }
 }
 

@@ -48,10 +48,15 @@ void jvgpu_meter_waits(struct jvgpu_process_s *self, int device);
 // It stood at a closed gate.
 void jvgpu_meter_gated(struct jvgpu_process_s *self, int device);
 
+// Whether the launch about to be made had to wait until there was room for it.
+void jvgpu_meter_full(struct jvgpu_process_s *self, int device, bool is_full);
+
 // The host has seen that everything launched so far is done.
 void jvgpu_meter_drained(struct jvgpu_process_s *self);
 // The host has seen an event; what lies after it may still be in flight.
 void jvgpu_meter_drained_event(struct jvgpu_process_s *self);
+// A stream is about to be destroyed.
+void jvgpu_meter_stream_gone(struct jvgpu_process_s *self, CUstream stream);
 // A graph executable was changed or destroyed.
 void jvgpu_meter_forget(struct jvgpu_process_s *self, const void *function);
 

@@ -21,6 +21,7 @@
 #define MOST_GATED_NS UINT64_C(10000000000)
 
 // Between two looks at fences, and at a gate that may have lost its governor.
+#define FULL_NS UINT64_C(200000)
 #define LOOK_NS 60000
 #define LEAST_LOOK_NS 20000
 #define GATE_LOOK_NS 20000000
@@ -217,7 +218,7 @@ static bool is_over_ceiling(jvgpu_pacer_t *pacer, uint64_t now_ns)
 }
 
 // returns: whether the launch may go now; else it has waited a little.
-static bool try_to_pass(jvgpu_pacer_t *pacer, bool is_bounded, uint64_t now_ns)
+static bool try_to_pass(jvgpu_pacer_t *pacer, bool is_bounded, uint64_t now_ns, bool *is_full)
 {
   const jvgpu_control_device_t *limits = limits_of(pacer);
   if (!has_governor(pacer, now_ns)) {
@@ -238,10 +239,13 @@ static bool try_to_pass(jvgpu_pacer_t *pacer, bool is_bounded, uint64_t now_ns)
   if (is_closed(limits)) {
     wait_at_gate(limits, under_way_ns);
     jvgpu_meter_gated(pacer->self, pacer->device);
+    *is_full = false;
     return false;
   }
   if (!has_room) {
     pause_ns(LOOK_NS);
+    // A host that sleeps for longer finds less under way than there may be.
+    *is_full = jvgpu_now_ns() - now_ns < FULL_NS;
   }
   return has_room;
 }
@@ -251,8 +255,10 @@ static bool is_released(const jvgpu_pacer_t *pacer)
   return __atomic_load_n(&pacer->self->control->state, __ATOMIC_RELAXED) == JVGPU_CLAIM_RELEASED;
 }
 
-static void wait_until_admitted(jvgpu_pacer_t *pacer, bool is_bounded)
+// returns: whether it had to wait until there was room, and there was none before that.
+static bool wait_until_admitted(jvgpu_pacer_t *pacer, bool is_bounded)
 {
+  bool           is_full = false;
   const uint64_t begun_ns = jvgpu_now_ns();
   uint64_t       now_ns = begun_ns;
   // Taken off where it was added, also if this process has moved to other pages meanwhile.
@@ -262,7 +268,7 @@ static void wait_until_admitted(jvgpu_pacer_t *pacer, bool is_bounded)
   const long slack_ns = syscall(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0);
   syscall(SYS_prctl, PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0);
   do {
-    if (try_to_pass(pacer, is_bounded, now_ns)) {
+    if (try_to_pass(pacer, is_bounded, now_ns, &is_full)) {
       break;
     }
     now_ns = jvgpu_now_ns();
@@ -273,6 +279,7 @@ static void wait_until_admitted(jvgpu_pacer_t *pacer, bool is_bounded)
   use = use_of(pacer);
   __atomic_fetch_add(&use->gated_ns, jvgpu_now_ns() - begun_ns, __ATOMIC_RELAXED);
   __atomic_fetch_add(&use->throttled, 1, __ATOMIC_RELAXED);
+  return is_full;
 }
 
 // Before waiting: set a fence behind what this stream has without one, so that its end is seen.
@@ -306,13 +313,15 @@ jvgpu_pacer_t *jvgpu_pacer_admit(jvgpu_process_t *self, int device, CUstream str
     has_room = has_room_for_one(pacer, bound_ns);
   }
   jvgpu_unlock(&pacer->lock);
+  bool       is_full = false;
   const bool has_ceiling = __atomic_load_n(&limits->ceiling_ppm, __ATOMIC_RELAXED) < 1000000;
   if (!has_room || is_closed(limits) || (has_ceiling && !has_governor(pacer, jvgpu_now_ns()))) {
     if (is_bounded) {
       fence_the_rest(pacer, stream, calls);
     }
-    wait_until_admitted(pacer, is_bounded);
+    is_full = wait_until_admitted(pacer, is_bounded);
   }
+  jvgpu_meter_full(self, device, is_full);
   errno = error;
   return is_bounded && bound_ns != 0 ? pacer : NULL;
 }

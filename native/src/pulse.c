@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -14,107 +13,201 @@
 #include "loader.h"
 #include "real.h"
 
-// One session: some ten turns of two tenants.
-#define PULSES 400
+// Between two pulses: at first, and once a watch has become long, when a little more or less matters no more.
 #define PULSE_NS 200000
-#define AGAIN_NS UINT64_C(400000000)
-// An older answer is no measurement any more.
-#define FRESH_NS UINT64_C(1000000000)
+#define LATER_PULSE_NS 400000
+#define LATER 100u
+#define HOST_WAY_NS 60000
+// As many are under way at once: the first of those that wait for our turn tells how long it was lost.
+#define UNDER_WAY 128u
+// Two turns lost lie at least one of our own apart: seconds of them.
+#define MOST_LOST 1024u
+// A watch that is not over after so long is given up: a queue of seconds, or a launch that never ends.
+#define LIMIT_NS UINT64_C(3000000000)
 
-// A stamp this much later than its pulse met a lost turn (measured, H200: 2.3 ms and more).
-#define LOST_MS 0.5
-// source: measured, H200: two always-busy contexts together get 0.905 of what one alone gets.
-#define SWITCHING_LEAVES 0.905
+// A stamp this much later than its pulse met a lost turn: a switch there and back alone costs more.
+// source: measured, H200: 0.2 ms and more for the shortest turn of others', 2.3 for a whole one.
+#define LOST_MS 0.15
+// The first pulse came so soon after the sample's first event that no turn was lost in between.
+#define LATE_MS 0.3
 
 typedef int (*create_thread_t)(unsigned long *, const void *, void *(*)(void *), void *);
 typedef int (*detach_thread_t)(unsigned long);
 
-// returns: the part of the span in which this context had the GPU. `stamps_ms` and `made_ms` are when
-// each pulse was stamped by the GPU and recorded by the host; both rise; at least two.
+// One that is recorded: between which moments of the host's clock.
+typedef struct {
+  CUevent event;
+  double  from_ms;
+  double  to_ms;
+} beat_t;
+
+typedef struct {
+  CUstream stream;
+  CUevent  base;  // stamps count from here
+  beat_t   beats[UNDER_WAY];
+  uint32_t made;
+  uint32_t done;
+  // The latest that is done.
+  double stamp_ms;
+  double from_ms;
+  // Turns lost, in the stamps' time.
+  uint32_t lost;
+  double   lost_from_ms[MOST_LOST];
+  double   lost_to_ms[MOST_LOST];
+} session_t;
+
+static double now_ms(void)
+{
+  return (double)jvgpu_now_ns() / 1e6;
+}
+
+static bool record(session_t *session)
+{
+  beat_t *beat = &session->beats[session->made % UNDER_WAY];
+  beat->from_ms = now_ms();
+  if (jvgpu_real.cuEventRecord(beat->event, session->stream) != CUDA_SUCCESS) {
+    return false;
+  }
+  beat->to_ms = now_ms();
+  session->made += 1;
+  return true;
+}
+
 // A pulse that is stamped much later after its forerunner than it was recorded after it met a lost
 // turn, which began somewhere between the two: half an interval later on average. Where the host
 // itself paused, both gaps are wide, and nothing was lost.
-static double on_fraction_of(const float *stamps_ms, const double *made_ms, int count)
+static void take_in(session_t *session, const beat_t *beat, double stamp_ms)
 {
-  double lost_ms = 0;
-  for (int i = 1; i < count; i++) {
-    const double gap_ms = (double)stamps_ms[i] - (double)stamps_ms[i - 1];
-    const double host_gap_ms = made_ms[i] - made_ms[i - 1];
-    if (gap_ms - host_gap_ms > LOST_MS) {
-      lost_ms += gap_ms - host_gap_ms / 2;
-    }
+  const double gap_ms = stamp_ms - session->stamp_ms;
+  const double host_gap_ms = beat->to_ms - session->from_ms;
+  if (gap_ms - host_gap_ms > LOST_MS && session->lost < MOST_LOST) {
+    session->lost_from_ms[session->lost] = session->stamp_ms + host_gap_ms / 2;
+    session->lost_to_ms[session->lost] = stamp_ms;
+    session->lost += 1;
   }
-  const double span_ms = (double)stamps_ms[count - 1] - (double)stamps_ms[0];
-  return span_ms > 0 && lost_ms < span_ms ? 1.0 - lost_ms / span_ms : 1.0;
-}
-
-// Note an answer. Neighbours come and go: only small differences are smoothed.
-static void answer(jvgpu_pulse_t *pulse, double seen)
-{
-  const double before = (double)__atomic_load_n(&pulse->fraction_ppm, __ATOMIC_RELAXED) / 1e6;
-  const bool   differs = pulse->answered_ns == 0 || seen > before * 1.1 || seen < before * 0.9;
-  const double smoothed = differs ? seen : before + (seen - before) / 4;
-  __atomic_store_n(&pulse->fraction_ppm, (uint64_t)(smoothed * 1e6), __ATOMIC_RELAXED);
-  // Release: whoever sees the time sees the figure.
-  __atomic_store_n(&pulse->answered_ns, jvgpu_now_ns(), __ATOMIC_RELEASE);
+  session->stamp_ms = stamp_ms;
+  session->from_ms = beat->from_ms;
+  session->done += 1;
 }
 
 // returns: whether the driver still answers.
-static bool hold_session(jvgpu_pulse_t *pulse, CUstream stream, const CUevent *events)
+static bool take_in_done(session_t *session)
 {
-  static float          stamps_ms[PULSES];
-  static double         made_ms[PULSES];
-  const struct timespec pause = {.tv_nsec = PULSE_NS - 60000};
-  for (int i = 0; i < PULSES; i++) {
-    made_ms[i] = (double)jvgpu_now_ns() / 1e6;
-    if (jvgpu_real.cuEventRecord(events[i], stream) != CUDA_SUCCESS) {
+  while (session->done < session->made) {
+    const beat_t  *beat = &session->beats[session->done % UNDER_WAY];
+    const CUresult result = jvgpu_real.cuEventQuery(beat->event);
+    float          stamp_ms = 0;
+    if (result == CUDA_ERROR_NOT_READY) {
+      return true;
+    }
+    if (result != CUDA_SUCCESS ||
+        jvgpu_real.cuEventElapsedTime(&stamp_ms, session->base, beat->event) != CUDA_SUCCESS) {
       return false;
     }
-    nanosleep(&pause, NULL);
+    take_in(session, beat, (double)stamp_ms);
   }
-  for (CUresult result = CUDA_ERROR_NOT_READY; result == CUDA_ERROR_NOT_READY;) {
-    nanosleep(&pause, NULL);
-    result = jvgpu_real.cuEventQuery(events[PULSES - 1]);
-    if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) {
-      return false;
-    }
-  }
-  for (int i = 0; i < PULSES; i++) {
-    if (jvgpu_real.cuEventElapsedTime(&stamps_ms[i], events[0], events[i]) != CUDA_SUCCESS) {
-      return false;
-    }
-  }
-  answer(pulse, on_fraction_of(stamps_ms, made_ms, PULSES));
   return true;
+}
+
+static double lost_between(const session_t *session, double begun_ms, double ended_ms)
+{
+  double sum_ms = 0;
+  for (uint32_t i = 0; i < session->lost; i++) {
+    const double from_ms = session->lost_from_ms[i] > begun_ms ? session->lost_from_ms[i] : begun_ms;
+    const double to_ms = session->lost_to_ms[i] < ended_ms ? session->lost_to_ms[i] : ended_ms;
+    sum_ms += to_ms > from_ms ? to_ms - from_ms : 0;
+  }
+  return sum_ms;
+}
+
+// Pulses until one is stamped that was recorded after the sample was over.
+// returns: whether the driver still answers. *is_over: the sample is, and so is the last pulse.
+static bool beat_until_over(session_t *session, const jvgpu_pulse_t *pulse, bool *is_over)
+{
+  const uint64_t begun_ns = jvgpu_now_ns();
+  uint32_t       wanted = UINT32_MAX;  // pulses, the last of which comes after the sample
+  *is_over = false;
+  while (jvgpu_now_ns() - begun_ns < LIMIT_NS) {
+    if (session->made < wanted && session->made - session->done < UNDER_WAY && !record(session)) {
+      return false;
+    }
+    const struct timespec pause = {.tv_nsec = (session->made < LATER ? PULSE_NS : LATER_PULSE_NS) - HOST_WAY_NS};
+    nanosleep(&pause, NULL);
+    if (!take_in_done(session)) {
+      return false;
+    }
+    if (session->done >= wanted) {
+      *is_over = true;
+      return true;
+    }
+    if (wanted == UINT32_MAX && __atomic_load_n(&pulse->closed, __ATOMIC_ACQUIRE) == pulse->asked) {
+      const CUresult result = jvgpu_real.cuEventQuery(pulse->ended);
+      if (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_READY) {
+        return false;
+      }
+      wanted = result == CUDA_SUCCESS ? session->made + 1 : UINT32_MAX;
+    }
+  }
+  return true;
+}
+
+// returns: whether the driver still answers.
+static bool hold_session(jvgpu_pulse_t *pulse, session_t *session)
+{
+  float begun_ms, ended_ms, first_ms;
+  bool  is_over;
+  // What an earlier watch left under way comes to its end first: the stream is in order.
+  session->made = session->done = session->lost = 0;
+  session->stamp_ms = 0;
+  session->from_ms = now_ms();
+  pulse->has_seen = false;
+  if (jvgpu_real.cuEventRecord(session->base, session->stream) != CUDA_SUCCESS ||
+      !beat_until_over(session, pulse, &is_over)) {
+    return false;
+  }
+  if (!is_over || jvgpu_real.cuEventElapsedTime(&begun_ms, session->base, pulse->begun) != CUDA_SUCCESS ||
+      jvgpu_real.cuEventElapsedTime(&ended_ms, session->base, pulse->ended) != CUDA_SUCCESS ||
+      jvgpu_real.cuEventElapsedTime(&first_ms, pulse->begun, session->base) != CUDA_SUCCESS) {
+    return true;
+  }
+  pulse->lost_ns = lost_between(session, (double)begun_ms, (double)ended_ms) * 1e6;
+  pulse->has_seen = (double)first_ms < LATE_MS && session->lost < MOST_LOST;
+  return true;
+}
+
+static bool prepare(const jvgpu_pulse_t *pulse, session_t *session)
+{
+  int  mode = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
+  bool is_ready = jvgpu_real.cuCtxSetCurrent(pulse->ctx) == CUDA_SUCCESS &&
+                  jvgpu_real.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS &&
+                  jvgpu_real.cuStreamCreate(&session->stream, 1 /* CU_STREAM_NON_BLOCKING */) == CUDA_SUCCESS &&
+                  jvgpu_real.cuEventCreate(&session->base, 0) == CUDA_SUCCESS;
+  for (uint32_t i = 0; is_ready && i < UNDER_WAY; i++) {
+    is_ready = jvgpu_real.cuEventCreate(&session->beats[i].event, 0) == CUDA_SUCCESS;
+  }
+  return is_ready;
 }
 
 static void *run(void *argument)
 {
   jvgpu_pulse_t *pulse = argument;
-  static CUevent events[PULSES];
-  CUstream       stream;
-  int            mode = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
-  if (jvgpu_real.cuCtxSetCurrent(pulse->ctx) != CUDA_SUCCESS ||
-      jvgpu_real.cuThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS ||
-      jvgpu_real.cuStreamCreate(&stream, 1 /* CU_STREAM_NON_BLOCKING */) != CUDA_SUCCESS) {
-    return NULL;
-  }
-  for (int i = 0; i < PULSES; i++) {
-    if (jvgpu_real.cuEventCreate(&events[i], 0) != CUDA_SUCCESS) {
-      return NULL;
-    }
-  }
-  for (uint32_t answered = 0;;) {
+  session_t      session = {.stream = NULL};
+  bool           answers = prepare(pulse, &session);
+  for (uint32_t answered = 0; answers;) {
     const uint32_t asked = __atomic_load_n(&pulse->asked, __ATOMIC_ACQUIRE);
     if (asked == answered) {
       syscall(SYS_futex, &pulse->asked, FUTEX_WAIT_PRIVATE, asked, NULL, NULL, 0);
       continue;
     }
-    if (!hold_session(pulse, stream, events)) {
-      return NULL;
-    }
+    answers = hold_session(pulse, &session);
     answered = asked;
+    if (answers) {
+      // Release: whoever sees the number sees the answer.
+      __atomic_store_n(&pulse->answered, answered, __ATOMIC_RELEASE);
+    }
   }
+  __atomic_store_n(&pulse->is_gone, 1, __ATOMIC_RELEASE);
+  return NULL;
 }
 
 static void start_thread(jvgpu_pulse_t *pulse, CUcontext ctx)
@@ -128,24 +221,47 @@ static void start_thread(jvgpu_pulse_t *pulse, CUcontext ctx)
   pulse->ctx = ctx;
   if (create != NULL && detach != NULL && create(&thread, NULL, run, pulse) == 0) {
     detach(thread);
+  } else {
+    pulse->is_gone = 1;
   }
 }
 
-jvgpu_turns_t jvgpu_pulse_turns(jvgpu_pulse_t *pulse, CUcontext ctx, uint32_t contenders, uint64_t since_ns)
+uint32_t jvgpu_pulse_watch(jvgpu_pulse_t *pulse, CUcontext ctx, CUevent begun, CUevent ended)
 {
-  const uint64_t now = jvgpu_now_ns();
   if (pulse->started == 0) {
     start_thread(pulse, ctx);
   }
-  if (now - pulse->asked_ns > AGAIN_NS) {
-    pulse->asked_ns = now;
-    __atomic_fetch_add(&pulse->asked, 1, __ATOMIC_RELEASE);
-    syscall(SYS_futex, &pulse->asked, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+  if (__atomic_load_n(&pulse->is_gone, __ATOMIC_ACQUIRE) != 0 ||
+      __atomic_load_n(&pulse->answered, __ATOMIC_ACQUIRE) != pulse->asked) {
+    return 0;
   }
-  const uint64_t answered_ns = __atomic_load_n(&pulse->answered_ns, __ATOMIC_ACQUIRE);
-  if (answered_ns == 0 || (now - answered_ns > FRESH_NS && answered_ns < since_ns)) {
-    return (jvgpu_turns_t){.on_fraction = contenders > 1 ? SWITCHING_LEAVES / contenders : 1.0};
+  pulse->begun = begun;
+  pulse->ended = ended;
+  // A number is never 0, nor the one before.
+  const uint32_t watch = pulse->asked == UINT32_MAX ? 1 : pulse->asked + 1;
+  // Release: whoever sees the number sees the events.
+  __atomic_store_n(&pulse->asked, watch, __ATOMIC_RELEASE);
+  syscall(SYS_futex, &pulse->asked, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+  return watch;
+}
+
+void jvgpu_pulse_close(jvgpu_pulse_t *pulse, uint32_t watch)
+{
+  if (watch != 0 && watch == pulse->asked) {
+    // Release: whoever sees it closed sees the event recorded.
+    __atomic_store_n(&pulse->closed, watch, __ATOMIC_RELEASE);
   }
-  return (jvgpu_turns_t){.on_fraction = (double)__atomic_load_n(&pulse->fraction_ppm, __ATOMIC_RELAXED) / 1e6,
-                         .is_measured = true};
+}
+
+jvgpu_watched_t jvgpu_pulse_answer(const jvgpu_pulse_t *pulse, uint32_t watch, double *lost_ns)
+{
+  *lost_ns = 0;
+  if (watch == 0 || watch != pulse->asked || __atomic_load_n(&pulse->is_gone, __ATOMIC_ACQUIRE) != 0) {
+    return JVGPU_WATCHED_NOT;
+  }
+  if (__atomic_load_n(&pulse->answered, __ATOMIC_ACQUIRE) != watch) {
+    return JVGPU_WATCHED_NOT_YET;
+  }
+  *lost_ns = pulse->lost_ns;
+  return pulse->has_seen ? JVGPU_WATCHED_WHOLE : JVGPU_WATCHED_NOT;
 }

@@ -14,6 +14,10 @@
 // bounds.
 #define SPAN_LAUNCHES_A_STREAM 6u
 #define SPANS_EVERY 3u
+// A run from full to full that has not ended after so many times the launches wanted is given up.
+#define MOST_PACED 8u
+// It need not go round: what is under way is the same wherever it ends.
+#define MOST_PACED_LAUNCHES 48u
 // On one stream it ends where a lost turn would not stand out any more.
 #define SPAN_NS UINT64_C(1000000)
 
@@ -73,7 +77,8 @@ static void mark(jvgpu_sampler_t *sampler, jvgpu_sample_t *sample)
 }
 
 // returns: the index of a sample whose first event is recorded on `stream`, or -1.
-static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream, const jvgpu_stream_calls_t *calls)
+static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream, const jvgpu_stream_calls_t *calls,
+                 uint32_t contenders)
 {
   for (int i = 0; i < JVGPU_MOST_SAMPLES; i++) {
     jvgpu_sample_t *sample = &sampler->samples[i];
@@ -88,6 +93,9 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
     sample->launches = 1;
     sample->is_over = false;
     sample->has_next = false;
+    sample->is_contended = contenders > 1;
+    sample->was_full = false;
+    sample->watch = 0;
     sample->spanned = 0;
     sample->made_ns = now_ns();
     if (shape != NULL) {
@@ -98,10 +106,31 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
   return -1;
 }
 
+// A run over several streams beside others is more than may be under way at once, and never all queued. Where as much
+// is under way at its end as at its beginning, so many launches were done in between as were made.
+static bool is_from_full_to_full(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample)
+{
+  return sample->shape != NULL && sample->is_contended && sampler->streams > 1;
+}
+
+static bool is_last_done(const jvgpu_sampler_t *sampler)
+{
+  return sampler->last == JVGPU_NO_STREAM || jvgpu_real.cuStreamQuery(sampler->last) == CUDA_SUCCESS;
+}
+
+// Where what is known is in doubt and others may have the GPU meanwhile, see when they do.
+static void watch(jvgpu_sampler_t *sampler, jvgpu_sample_t *sample)
+{
+  if (sample->is_contended && sample->shape != NULL && jvgpu_shape_is_doubtful(sample->shape)) {
+    sample->watch = jvgpu_pulse_watch(&sampler->pulse, sampler->ctx, sample->begun, sample->ended);
+  }
+}
+
 static void open_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open, int sample, CUstream stream, uint32_t wanted,
                       uint64_t busy_ns)
 {
   sampler->samples[sample].is_over = true;
+  watch(sampler, &sampler->samples[sample]);
   open->stream = stream;
   open->launches = sampler->launches;
   open->wanted = wanted;
@@ -122,18 +151,20 @@ static void close_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open, const jvgpu
     sample->launches = sampler->launches - open->launches;
     sample->state = JVGPU_SAMPLE_PENDING;
   }
+  jvgpu_pulse_close(&sampler->pulse, sample->watch);
   __atomic_store_n(&open->sample, -1, __ATOMIC_RELEASE);
 }
 
 static void drop_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open)
 {
   sampler->samples[open->sample].state = JVGPU_SAMPLE_FREE;
+  jvgpu_pulse_close(&sampler->pulse, sampler->samples[open->sample].watch);
   __atomic_store_n(&open->sample, -1, __ATOMIC_RELEASE);
 }
 
 // Count the streams, and open a span when it is one's turn. returns: whether no run is to be opened beside it.
 static bool look_at_streams(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream,
-                            const jvgpu_stream_calls_t *calls, uint64_t busy_ns)
+                            const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns)
 {
   const uint32_t before = sampler->streams;
   sampler->streams = (uint32_t)__builtin_popcountll(sampler->streams_seen);
@@ -150,7 +181,7 @@ static bool look_at_streams(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUst
   if (is_one ? sampler->turn % SPANS_EVERY != 0 : !sampler->is_mixed) {
     return false;
   }
-  const int sample = begin(sampler, NULL, stream, calls);
+  const int sample = begin(sampler, NULL, stream, calls, contenders);
   if (sample >= 0) {
     const uint32_t launches = is_one ? sampler->span_launches : SPAN_LAUNCHES_A_STREAM * sampler->streams;
     sampler->samples[sample].shapes[sampler->samples[sample].spanned++] = shape;
@@ -170,18 +201,25 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
   }
   if (prepare(sampler)) {
     *late_ns = jvgpu_sampler_learn(sampler, contenders);
-    const bool is_spans =
-        sampler->span.sample < 0 && shape->samples != 0 && look_at_streams(sampler, shape, stream, calls, busy_ns);
+    const bool is_spans = sampler->span.sample < 0 && shape->samples != 0 &&
+                          look_at_streams(sampler, shape, stream, calls, contenders, busy_ns);
     // Streams take turns on the GPU: one launch alone says little there, once a first guess is made, and
     // a run has to go round at least twice.
     const bool alone = sampler->streams < 2 || !sampler->is_mixed || shape->samples == 0;
-    sample = alone && !is_spans && sampler->run.sample < 0 ? begin(sampler, shape, stream, calls) : -1;
+    sample = alone && !is_spans && sampler->run.sample < 0 ? begin(sampler, shape, stream, calls, contenders) : -1;
   }
   if (sample >= 0) {
     uint32_t run = jvgpu_shape_run(shape);
     shape->tries += 1;
-    run = sampler->streams > 1 && !sampler->is_mixed && run < 2 * sampler->streams ? 2 * sampler->streams : run;
-    if (run > 1) {
+    if (sampler->streams > 1 && !sampler->is_mixed) {
+      const uint32_t round = 2 * sampler->streams;
+      const uint32_t least = contenders > 1 && round > MOST_PACED_LAUNCHES ? MOST_PACED_LAUNCHES : round;
+      run = run < least ? least : run;
+    }
+    if (run > 1 && is_from_full_to_full(sampler, &sampler->samples[sample]) && !sampler->is_full) {
+      sampler->samples[sample].state = JVGPU_SAMPLE_FREE;
+      sample = -1;
+    } else if (run > 1) {
       open_over(sampler, &sampler->run, sample, stream, run, busy_ns);
       sample = -1;
     } else {
@@ -216,6 +254,11 @@ void jvgpu_sampler_end(jvgpu_sampler_t *sampler, int index, CUstream stream, con
       // Some microseconds, once a sample.
     }
     sample->was_queued = jvgpu_real.cuEventQuery(sample->begun) != CUDA_SUCCESS;
+    if (sample->is_contended && try_lock(sampler)) {
+      watch(sampler, sample);
+      jvgpu_pulse_close(&sampler->pulse, sample->watch);
+      jvgpu_unlock(&sampler->lock);
+    }
     state = JVGPU_SAMPLE_PENDING;
   }
   // Release: whoever collects it sees all of it.
@@ -228,20 +271,28 @@ static void step_one(jvgpu_sampler_t *sampler, jvgpu_open_t *open, jvgpu_shape_t
   if (open->sample < 0) {
     return;
   }
-  const jvgpu_shape_t *only = sampler->samples[open->sample].shape;
+  jvgpu_sample_t      *sample = &sampler->samples[open->sample];
+  const jvgpu_shape_t *only = sample->shape;
   const bool           is_other = only != NULL && only != shape;
   const bool           is_long = only == NULL && sampler->streams < 2 && busy_ns - open->busy_ns >= SPAN_NS;
   const bool           is_enough = is_long || sampler->launches - open->launches >= open->wanted;
+  const bool           is_paced = is_from_full_to_full(sampler, sample);
   if (quiet || (is_other && stream != open->stream)) {
     sampler->is_mixed = sampler->is_mixed || !quiet;
     drop_over(sampler, open);
-  } else if (stream == open->stream && (is_enough || is_other)) {
+  } else if (is_paced && is_enough && sampler->is_full) {
+    // All streams are alike to it.
+    sample->was_full = true;
+    open->stream = stream;
+    close_over(sampler, open, calls, busy_ns);
+  } else if (is_paced && sampler->launches - open->launches > MOST_PACED * open->wanted) {
+    drop_over(sampler, open);
+  } else if (!is_paced && stream == open->stream && (is_enough || is_other)) {
     sampler->is_mixed = sampler->is_mixed && !(only != NULL && is_enough && sampler->streams > 1);
     close_over(sampler, open, calls, busy_ns);
   } else if (only == NULL) {
-    jvgpu_sample_t *span = &sampler->samples[open->sample];
-    if (span->spanned < JVGPU_MOST_SPAN) {
-      span->shapes[span->spanned++] = shape;
+    if (sample->spanned < JVGPU_MOST_SPAN) {
+      sample->shapes[sample->spanned++] = shape;
     }
   }
 }
@@ -257,6 +308,25 @@ void jvgpu_sampler_gated(jvgpu_sampler_t *sampler)
     }
     jvgpu_unlock(&sampler->lock);
   }
+}
+
+bool jvgpu_sampler_is_idle(jvgpu_sampler_t *sampler)
+{
+  bool is_idle = false;
+  if (try_lock(sampler)) {
+    is_idle = sampler->last != JVGPU_NO_STREAM && is_last_done(sampler);
+    jvgpu_unlock(&sampler->lock);
+  }
+  return is_idle;
+}
+
+void jvgpu_sampler_stream_gone(jvgpu_sampler_t *sampler, CUstream stream)
+{
+  jvgpu_lock(&sampler->lock);
+  if (sampler->last == stream) {
+    __atomic_store_n(&sampler->last, JVGPU_NO_STREAM, __ATOMIC_RELAXED);
+  }
+  jvgpu_unlock(&sampler->lock);
 }
 
 uint32_t jvgpu_sampler_pending(const jvgpu_sampler_t *sampler)

@@ -50,12 +50,17 @@ typedef struct jvgpu_sample_s {
   bool                 is_over;     // a run or a span: closed by a later launch
   bool                 was_queued;  // the GPU had not come to the first event when all was there
   bool                 was_idle;    // one launch: the stream had nothing to do before it
+  bool                 is_contended;
+  bool                 was_full;    // run: begun and ended with as much under way as may be
+  uint32_t             watch;       // the number under which its lost turns are watched, 0 = they are not
   bool                 has_next;    // another sample of the same shape was begun later
   jvgpu_shape_mark_t   from;        // of its shape, when it was begun
   jvgpu_shape_mark_t   to;          // when the next was
   uint32_t             spanned;     // span on one stream: launches whose shapes are known
   jvgpu_shape_t       *shapes[JVGPU_MOST_SPAN];
 } jvgpu_sample_t;
+
+#define JVGPU_NO_STREAM ((CUstream)UINTPTR_MAX)
 
 // A run or a span that is still open; a later launch on its stream closes it.
 typedef struct jvgpu_open_s {
@@ -74,6 +79,8 @@ typedef struct jvgpu_sampler_s {
   jvgpu_open_t   run;
   jvgpu_open_t   span;
   uint32_t       launches;      // made, not exact between threads
+  CUstream       last;          // of the latest launch, or JVGPU_NO_STREAM: it is gone
+  bool           is_full;       // as much is under way as may be: the launch waited for room
   uint64_t       streams_seen;  // as bits of a hash, since the last look
   uint32_t       streams;       // how many that were
   bool           is_mixed;      // launches of several shapes are interleaved over streams
@@ -107,6 +114,11 @@ void jvgpu_sampler_end(jvgpu_sampler_t *sampler, int sample, CUstream stream, co
 // `quiet`: a capture is alive, nothing may be recorded or asked.
 void jvgpu_sampler_step(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream,
                         const jvgpu_stream_calls_t *calls, uint64_t busy_ns, bool quiet);
+
+// returns: whether the latest launch is done. threads: any; no where another looks just now.
+bool jvgpu_sampler_is_idle(jvgpu_sampler_t *sampler);
+// A stream is about to be destroyed: nobody asks for it after this.
+void jvgpu_sampler_stream_gone(jvgpu_sampler_t *sampler, CUstream stream);
 
 // Take in the samples that are over (sampler_learn.c). returns: as *late_ns above. pre: the lock is held.
 int64_t jvgpu_sampler_learn(jvgpu_sampler_t *sampler, uint32_t contenders);

@@ -89,8 +89,9 @@ static uint64_t guess(const jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, doub
 
 static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uint32_t contenders)
 {
-  float         elapsed_ms = 0;
-  jvgpu_turns_t turns = {.on_fraction = 1.0};
+  float       elapsed_ms = 0;
+  double      lost_ns = 0;
+  jvgpu_how_t how = {.contenders = contenders};
   if (jvgpu_real.cuEventElapsedTime(&elapsed_ms, sample->begun, sample->ended) != CUDA_SUCCESS) {
     return 0;
   }
@@ -99,30 +100,38 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
     return 0;  // no launch ends before it begins: taken for a short one it would make all others free
   }
   // The agent counts processes that launched within the last second, which this one then has not.
-  contenders += (double)jvgpu_now_ns() - sample->made_ns > COUNTED_NS;
+  how.contenders += (double)jvgpu_now_ns() - sample->made_ns > COUNTED_NS;
   if (sample->shape == NULL) {
-    learn_span(sampler, sample, elapsed_ns, contenders);
+    learn_span(sampler, sample, elapsed_ns, how.contenders);
     return 0;
   }
-  const double own_ns = elapsed_ns - (sample->was_queued ? PAIR_NS : sample->host_ns + IDLE_EXTRA_NS);
-  if (!sample->was_queued && !is_usable_unqueued(sample, own_ns)) {
+  how.is_watched = jvgpu_pulse_answer(&sampler->pulse, sample->watch, &lost_ns) == JVGPU_WATCHED_WHOLE;
+  const bool   is_whole = sample->was_queued || sample->was_full;
+  const double own_ns = elapsed_ns - lost_ns - (is_whole ? PAIR_NS : sample->host_ns + IDLE_EXTRA_NS);
+  if (!is_whole && !is_usable_unqueued(sample, own_ns)) {
     sample->shape->singly = sample->is_over ? SINGLY_SAMPLES : sample->shape->singly;
-    return sample->is_over ? 0 : (int64_t)guess(sampler, sample->shape, elapsed_ns - PAIR_NS);
+    return sample->is_over ? 0 : (int64_t)guess(sampler, sample->shape, elapsed_ns - lost_ns - PAIR_NS);
   }
   sample->shape->singly -= sample->shape->singly != 0;
   if (sample->is_over && sampler->streams > 1) {
     // A run over several streams has their overlap in it already.
     jvgpu_sampler_set_overlap(sampler, 1.0);
   }
-  if (!sample->was_queued && contenders > 1) {
+  if (!is_whole && how.contenders > 1 && !how.is_watched) {
     // Another may have had the GPU in the host's pause, and for how long nobody knows.
     return (int64_t)jvgpu_shape_guess(sample->shape, own_ns);
   }
-  if (jvgpu_shape_needs_turns(sample->shape, own_ns, sample->launches)) {
-    turns = jvgpu_pulse_turns(&sampler->pulse, sampler->ctx, contenders, (uint64_t)sample->made_ns);
-  }
-  const uint64_t late_ns = jvgpu_shape_learn(sample->shape, own_ns, sample->launches, turns);
-  return (int64_t)late_ns + (int64_t)owed_ns(sampler, sample, own_ns, contenders);
+  const uint64_t late_ns = jvgpu_shape_learn(sample->shape, own_ns, sample->launches, how);
+  return (int64_t)late_ns + (int64_t)owed_ns(sampler, sample, own_ns, how.contenders);
+}
+
+// returns: whether all is known of a sample that ever will be.
+static bool is_done(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample)
+{
+  double lost_ns;
+  return __atomic_load_n(&sample->state, __ATOMIC_ACQUIRE) == JVGPU_SAMPLE_PENDING &&
+         jvgpu_real.cuEventQuery(sample->ended) == CUDA_SUCCESS &&
+         jvgpu_pulse_answer(&sampler->pulse, sample->watch, &lost_ns) != JVGPU_WATCHED_NOT_YET;
 }
 
 int64_t jvgpu_sampler_learn(jvgpu_sampler_t *sampler, uint32_t contenders)
@@ -131,8 +140,7 @@ int64_t jvgpu_sampler_learn(jvgpu_sampler_t *sampler, uint32_t contenders)
   sampler->late_sm_ns = 0;
   for (int i = 0; i < JVGPU_MOST_SAMPLES; i++) {
     jvgpu_sample_t *sample = &sampler->samples[i];
-    if (__atomic_load_n(&sample->state, __ATOMIC_ACQUIRE) == JVGPU_SAMPLE_PENDING &&
-        jvgpu_real.cuEventQuery(sample->ended) == CUDA_SUCCESS) {
+    if (is_done(sampler, sample)) {
       const int64_t more_ns = learn(sampler, sample, contenders);
       late_ns += more_ns;
       sampler->late_sm_ns += more_ns != 0 ? (int64_t)((double)more_ns * sample->shape->sm_ppm / 1e6) : 0;

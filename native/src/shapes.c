@@ -6,12 +6,15 @@
 // Samples that weigh in a mean: later ones push out earlier ones, since arguments and clocks change durations. Few:
 // what is charged in a second is the sum over many anyway.
 #define MEMORY 6u
-// By turns each is off by as much as one of them, and only many say something.
-#define MEMORY_BY_TURNS 32u
 // Beyond this part of the mean a sample is no noise, and counts for half.
 #define NEWS_PART 0.02
 // So many samples in a row that do not fit are no accident: the work itself has changed.
 #define ODD_IN_A_ROW 12u
+// Fewer where others' turns are taken off, and more where they may be in it: so many cannot all be cut where any are watched.
+#define WATCHED_IN_A_ROW 3u
+#define BESIDE_IN_A_ROW 48u
+// So many put what is known in doubt.
+#define DOUBT_IN_A_ROW 3u
 
 // What a sample should last: the events' own cost, some 2 µs at worst, is then below one per cent.
 #define RUN_NS 250000.0
@@ -33,8 +36,8 @@
 #define LEAST_COMPANY (-0.7)
 #define MOST_COMPANY 0.15
 
-// Of the GPU so much of the time is as good as all of it.
-#define NOT_CONTENDED 0.97
+// source: measured, H200: two always-busy contexts together get 0.905 of what one alone gets.
+#define SWITCHING_LEAVES 0.905
 
 jvgpu_shape_t *jvgpu_shapes_find(jvgpu_shapes_t *shapes, uint64_t key)
 {
@@ -65,62 +68,60 @@ static double margin_of(double expected_ns)
   return CUT_NS + CUT_PART * expected_ns;
 }
 
-bool jvgpu_shape_needs_turns(const jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches)
+bool jvgpu_shape_is_doubtful(const jvgpu_shape_t *shape)
+{
+  return shape->mean_ns > 0 &&
+         (shape->samples == 0 || shape->odd >= (shape->mean_ns > JVGPU_TURN_NS / 2 ? 1u : DOUBT_IN_A_ROW));
+}
+
+// Beside others, not watched, and longer than a turn where that is no wonder.
+static bool is_cut(const jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_how_t how)
 {
   const double expected_ns = shape->mean_ns * launches;
-  return elapsed_ns > JVGPU_TURN_NS &&
-         (shape->samples == 0 || shape->by_turns != 0 ||
+  return how.contenders > 1 && !how.is_watched && elapsed_ns > JVGPU_TURN_NS &&
+         (shape->samples == 0 ||
           (elapsed_ns > expected_ns + margin_of(expected_ns) && expected_ns > JVGPU_TURN_NS / 2));
 }
 
-static void start_over(jvgpu_shape_t *shape, double launch_ns, bool by_turns)
+static void start_over(jvgpu_shape_t *shape, double launch_ns)
 {
   shape->mean_ns = launch_ns;
   shape->samples = 1;
   shape->odd = 0;
-  shape->by_turns = by_turns;
+  shape->odd_watched = 0;
 }
 
 static void take_in(jvgpu_shape_t *shape, double launch_ns)
 {
-  const uint32_t memory = shape->by_turns != 0 ? MEMORY_BY_TURNS : MEMORY;
-  const double   off_ns = launch_ns - shape->mean_ns;
-  const double   noise_ns = shape->mean_ns * NEWS_PART;
-  const bool     is_news = shape->by_turns == 0 && (off_ns > noise_ns || off_ns < -noise_ns);
-  shape->samples += shape->samples < memory;
+  const double off_ns = launch_ns - shape->mean_ns;
+  const double noise_ns = shape->mean_ns * NEWS_PART;
+  const bool   is_news = off_ns > noise_ns || off_ns < -noise_ns;
+  shape->samples += shape->samples < MEMORY;
   shape->mean_ns += off_ns / (is_news ? 2 : shape->samples);
   shape->odd = 0;
+  shape->odd_watched = 0;
 }
 
-// A sample longer than a turn, of work that may itself be longer than a turn.
-static void learn_by_turns(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_turns_t turns)
+// It says that the shape is in doubt, and where nothing is known makes a first guess, by the part of the turns that would
+// be this context's; the next sample that is clean or watched replaces it.
+static void learn_cut(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_how_t how)
 {
-  const bool   contended = turns.on_fraction < NOT_CONTENDED;
-  const double own_ns = contended ? elapsed_ns * turns.on_fraction / launches : elapsed_ns / launches;
-
-  if (shape->samples == 0) {
-    start_over(shape, own_ns, contended);
-    // Assumed turns make a first guess, which the next sample replaces.
-    shape->samples = turns.is_measured;
-    return;
-  }
-  if (!turns.is_measured) {
-    return;
-  }
-  // A sample is cut a whole number of times: by its own turns it is off by as much as one.
-  const double margin_ns = margin_of(shape->mean_ns) + JVGPU_TURN_NS;
-  const bool   fits = own_ns < shape->mean_ns + margin_ns && own_ns > shape->mean_ns - margin_ns;
-  if (shape->by_turns != 0 && fits) {
-    take_in(shape, own_ns);
-  } else if (shape->by_turns == 0 && fits) {
-    // A clean figure from better times says the same, and says it better.
-    shape->odd = 0;
-  } else if (++shape->odd >= ODD_IN_A_ROW) {
-    start_over(shape, own_ns, contended);
+  if (shape->samples == 0 && shape->mean_ns == 0) {
+    start_over(shape, elapsed_ns * SWITCHING_LEAVES / how.contenders / launches);
+    shape->samples = 0;
+  } else if (shape->odd == 0) {
+    shape->odd = 1;
   }
 }
 
-static void learn_clean(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches)
+static bool is_believed(jvgpu_shape_t *shape, jvgpu_how_t how)
+{
+  shape->odd += shape->odd < BESIDE_IN_A_ROW;
+  shape->odd_watched += how.is_watched;
+  return shape->odd_watched >= WATCHED_IN_A_ROW || shape->odd >= (how.contenders > 1 ? BESIDE_IN_A_ROW : ODD_IN_A_ROW);
+}
+
+static void learn_clean(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_how_t how)
 {
   const double expected_ns = shape->mean_ns * launches;
   const double margin_ns = margin_of(expected_ns);
@@ -128,11 +129,11 @@ static void learn_clean(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
 
   if (shape->samples == 0 || elapsed_ns < expected_ns - margin_ns) {
     // The first, or the first clean one after cut ones were taken for clean.
-    start_over(shape, launch_ns, false);
+    start_over(shape, launch_ns);
   } else if (elapsed_ns <= expected_ns + margin_ns) {
-    shape->by_turns != 0 ? start_over(shape, launch_ns, false) : take_in(shape, launch_ns);
-  } else if (++shape->odd >= ODD_IN_A_ROW) {
-    start_over(shape, launch_ns, false);
+    take_in(shape, launch_ns);
+  } else if (is_believed(shape, how)) {
+    start_over(shape, launch_ns);
   }
 }
 
@@ -146,13 +147,13 @@ static uint64_t publish(jvgpu_shape_t *shape)
   return uncharged * known_ns;
 }
 
-uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_turns_t turns)
+uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_how_t how)
 {
   elapsed_ns = elapsed_ns < 0 ? 0 : elapsed_ns;
-  if (jvgpu_shape_needs_turns(shape, elapsed_ns, launches)) {
-    learn_by_turns(shape, elapsed_ns, launches, turns);
+  if (is_cut(shape, elapsed_ns, launches, how)) {
+    learn_cut(shape, elapsed_ns, launches, how);
   } else {
-    learn_clean(shape, elapsed_ns, launches);
+    learn_clean(shape, elapsed_ns, launches, how);
   }
   return publish(shape);
 }
@@ -161,7 +162,7 @@ uint64_t jvgpu_shape_guess(jvgpu_shape_t *shape, double elapsed_ns)
 {
   elapsed_ns = elapsed_ns < 0 ? 0 : elapsed_ns;
   if (shape->samples == 0 || elapsed_ns < shape->mean_ns * GUESS_PART) {
-    start_over(shape, elapsed_ns, false);
+    start_over(shape, elapsed_ns);
   }
   return publish(shape);
 }
@@ -170,7 +171,7 @@ bool jvgpu_shape_agrees(const jvgpu_shape_t *shape, double elapsed_ns, uint32_t 
 {
   const double expected_ns = shape->mean_ns * launches;
   const double off_ns = elapsed_ns - expected_ns;
-  return shape->by_turns == 0 && off_ns < margin_of(expected_ns) && off_ns > -margin_of(expected_ns);
+  return shape->samples != 0 && off_ns < margin_of(expected_ns) && off_ns > -margin_of(expected_ns);
 }
 
 jvgpu_shape_mark_t jvgpu_shape_mark(const jvgpu_shape_t *shape)
@@ -223,7 +224,6 @@ void jvgpu_shape_forget(jvgpu_shape_t *shape)
 {
   shape->samples = 0;
   shape->odd = 0;
-  shape->by_turns = 0;
   shape->mean_ns = 0;
   shape->company = 0;
   shape->spans = 0;

@@ -6,7 +6,7 @@
 //
 // A sample is the time between two events round some launches of one shape. While several contexts
 // interleave, a turn lost in the middle lengthens it by a step; such samples are recognised and left
-// out. Launches longer than a turn are cut in every sample: there the elapsed time's part of turns counts.
+// out. Launches longer than a turn are cut in every sample: there the turns lost within it are watched (pulse.h).
 // source of every constant here: measured, H200, driver 580.159.04 (docs/meter.md).
 
 #ifndef JVGPU_SHAPES_H
@@ -24,7 +24,7 @@ typedef struct jvgpu_shape_s {
   double   mean_ns;      // of the samples that were taken as clean, a launch
   uint32_t samples;      // taken as clean; 0 with a mean: a first guess, to be replaced
   uint16_t odd;          // samples in a row that did not fit
-  uint8_t  by_turns;     // the mean rests on parts of turns
+  uint16_t odd_watched;  // of them, watched
   uint8_t  singly;       // samples to take of one launch only: its runs are not queued
   uint32_t tries;        // samples begun
   uint32_t sm_ppm;       // part of the SMs that a launch can fill, 0 = not asked yet
@@ -42,11 +42,11 @@ typedef struct jvgpu_shapes_s {
   jvgpu_shape_t rest;  // every shape that found no row
 } jvgpu_shapes_t;
 
-// What is known of this context's turns when a sample is taken in.
-typedef struct jvgpu_turns_s {
-  double on_fraction;  // part of the time that the context has the GPU while it wants it, 0..1
-  bool   is_measured;  // or only assumed
-} jvgpu_turns_t;
+// How a sample came about.
+typedef struct jvgpu_how_s {
+  uint32_t contenders;  // processes that want the GPU, this one among them
+  bool     is_watched;  // the turns lost within it are known and taken off already
+} jvgpu_how_t;
 
 // A turn of the driver's own time-slicing gives a context this much of the GPU.
 #define JVGPU_TURN_NS 2070000.0
@@ -68,14 +68,14 @@ jvgpu_shape_t *jvgpu_shapes_find(jvgpu_shapes_t *shapes, uint64_t key);
 // not show, short enough that few are cut.
 uint32_t jvgpu_shape_run(const jvgpu_shape_t *shape);
 
-// returns: whether taking in this sample needs to know the context's turns.
-bool jvgpu_shape_needs_turns(const jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches);
+// returns: whether the next sample beside others should be watched: it may be cut, and only so is known by how much.
+bool jvgpu_shape_is_doubtful(const jvgpu_shape_t *shape);
 
 // Take in one sample: `elapsed_ns` on the GPU's own clock for `launches` launches, the events' own cost
 // already taken off.
 // pre: launches >= 1; the caller holds the sampler's lock.
 // returns: nanoseconds to charge for launches that were made before the duration was known.
-uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_turns_t turns);
+uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_how_t how);
 
 // Take in a sample of one launch that may hold other people's time: it can only lower what is known.
 uint64_t jvgpu_shape_guess(jvgpu_shape_t *shape, double elapsed_ns);

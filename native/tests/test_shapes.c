@@ -7,9 +7,8 @@
 
 #define US 1e3
 #define MS 1e6
-// With one neighbour a lost turn costs this much, and a context has the GPU this part of the time.
+// With one neighbour a lost turn costs this much.
 #define LOST (2.475 * MS)
-#define ON 0.4547
 
 static jvgpu_shape_t fresh(void)
 {
@@ -22,10 +21,9 @@ static int within(double figure, double truth, double part)
   return figure > truth * (1 - part) && figure < truth * (1 + part);
 }
 
-static const jvgpu_turns_t alone = {.on_fraction = 1.0};
-static const jvgpu_turns_t halved = {.on_fraction = ON, .is_measured = true};
-static const jvgpu_turns_t all_mine = {.on_fraction = 0.999, .is_measured = true};
-static const jvgpu_turns_t assumed = {.on_fraction = 0.4525};
+static const jvgpu_how_t alone = {.contenders = 1};
+static const jvgpu_how_t beside = {.contenders = 2};
+static const jvgpu_how_t watched = {.contenders = 2, .is_watched = true};
 
 static void clean_samples_are_averaged(void)
 {
@@ -44,11 +42,11 @@ static void lost_turns_do_not_count(void)
 {
   jvgpu_shape_t shape = fresh();
   for (int i = 0; i < 40; i++) {
-    jvgpu_shape_learn(&shape, i % 4 == 3 ? 400 * US + LOST : 400 * US, 1, halved);
+    jvgpu_shape_learn(&shape, i % 4 == 3 ? 400 * US + LOST : 400 * US, 1, beside);
   }
   CHECK("samples that a turn cut are left out", shape.duration_ns == 400000);
   for (int i = 0; i < 40; i++) {
-    jvgpu_shape_learn(&shape, i % 4 == 3 ? 400 * US + 300 * US : 400 * US, 1, halved);
+    jvgpu_shape_learn(&shape, i % 4 == 3 ? 400 * US + 300 * US : 400 * US, 1, beside);
   }
   CHECK("short turns of neighbours with little to do are left out too", shape.duration_ns == 400000);
 }
@@ -56,9 +54,9 @@ static void lost_turns_do_not_count(void)
 static void a_cut_first_sample_is_forgotten(void)
 {
   jvgpu_shape_t shape = fresh();
-  jvgpu_shape_learn(&shape, 20 * US + LOST, 1, assumed);
+  jvgpu_shape_learn(&shape, 20 * US + LOST, 1, beside);
   CHECK("it makes no more than a guess", shape.samples == 0 && shape.duration_ns > 0);
-  jvgpu_shape_learn(&shape, 20 * US, 1, assumed);
+  jvgpu_shape_learn(&shape, 20 * US, 1, beside);
   CHECK("the first clean sample starts over", shape.duration_ns == 20000);
 }
 
@@ -66,7 +64,7 @@ static void just_below_a_turn_the_rare_clean_ones_decide(void)
 {
   jvgpu_shape_t shape = fresh();
   for (int i = 0; i < 60; i++) {
-    jvgpu_shape_learn(&shape, i % 13 == 5 ? 1.912 * MS : 1.912 * MS + LOST, 1, halved);
+    jvgpu_shape_learn(&shape, i % 13 == 5 ? 1.912 * MS : 1.912 * MS + LOST, 1, beside);
   }
   CHECK("one clean sample in thirteen is enough", within((double)shape.duration_ns, 1.912 * MS, 0.01));
 }
@@ -75,42 +73,39 @@ static void what_was_seen_alone_is_kept_beside_others(void)
 {
   jvgpu_shape_t shape = fresh();
   for (int i = 0; i < 5; i++) {
-    jvgpu_shape_learn(&shape, 3.437 * MS, 1, all_mine);
+    jvgpu_shape_learn(&shape, 3.437 * MS, 1, alone);
   }
-  // Contention comes; for a moment nobody has measured it.
-  for (int i = 0; i < 30; i++) {
-    jvgpu_shape_learn(&shape, 3.437 * MS + (i % 3 == 0 ? 1 : 2) * LOST, 1, alone);
-  }
-  CHECK("an unmeasured neighbour does not change a known duration",
-        within((double)shape.duration_ns, 3.437 * MS, 0.001));
+  CHECK("a clean figure needs no watch", !jvgpu_shape_is_doubtful(&shape));
   for (int i = 0; i < 300; i++) {
-    jvgpu_shape_learn(&shape, 3.437 * MS + (i % 3 == 0 ? 1 : 2) * LOST, 1, halved);
+    jvgpu_shape_learn(&shape, 3.437 * MS + (i % 3 == 0 ? 1 : 2) * LOST, 1, beside);
   }
-  CHECK("nor does a measured one", within((double)shape.duration_ns, 3.437 * MS, 0.05));
+  CHECK("however many samples are cut", within((double)shape.duration_ns, 3.437 * MS, 0.001));
+  CHECK("they put it in doubt", jvgpu_shape_is_doubtful(&shape));
+  jvgpu_shape_learn(&shape, 3.45 * MS, 1, watched);
+  CHECK("which a watched one takes away", !jvgpu_shape_is_doubtful(&shape));
 }
 
-static void beyond_a_turn_the_part_of_turns_decides(void)
+static void beyond_a_turn_the_watched_ones_decide(void)
 {
   jvgpu_shape_t shape = fresh();
-  // 3.437 ms: cut once or twice, as one third and two thirds of the samples were.
-  jvgpu_shape_learn(&shape, 3.437 * MS + LOST, 1, assumed);
-  for (int i = 0; i < 300; i++) {
-    jvgpu_shape_learn(&shape, 3.437 * MS + (i % 3 == 0 ? 1 : 2) * LOST, 1, halved);
+  jvgpu_shape_learn(&shape, 3.437 * MS + LOST, 1, beside);
+  CHECK("the first cut one makes a guess, and it is in doubt", shape.samples == 0 && jvgpu_shape_is_doubtful(&shape));
+  for (int i = 0; i < 90; i++) {
+    // Half a pulse's interval more or less; what is not watched says nothing.
+    jvgpu_shape_learn(&shape, (3.437 + 0.05 * (i % 3 - 1)) * MS, 1, watched);
+    jvgpu_shape_learn(&shape, 3.437 * MS + (i % 3 == 0 ? 1 : 2) * LOST, 1, beside);
   }
-  CHECK("3.4 ms launches never seen alone are known within a few per cent",
-        within((double)shape.duration_ns, 3.437 * MS, 0.05));
-
-  shape = fresh();
-  for (int i = 0; i < 50; i++) {
-    jvgpu_shape_learn(&shape, 208.2 * MS, 1, halved);
+  CHECK("3.4 ms launches never seen alone are known", within((double)shape.duration_ns, 3.437 * MS, 0.02));
+  for (int i = 0; i < 3; i++) {
+    jvgpu_shape_learn(&shape, 7.2 * MS, 1, watched);
   }
-  CHECK("95 ms launches too", within((double)shape.duration_ns, 95.376 * MS, 0.02));
+  CHECK("and longer work soon is", within((double)shape.duration_ns, 7.2 * MS, 0.001));
 }
 
 static void alone_long_launches_are_clean(void)
 {
   jvgpu_shape_t shape = fresh();
-  jvgpu_shape_learn(&shape, 95.4 * MS, 1, all_mine);
+  jvgpu_shape_learn(&shape, 95.4 * MS, 1, alone);
   CHECK("alone nothing is taken off", shape.duration_ns == 95400000);
 }
 
@@ -213,7 +208,7 @@ int main(void)
   a_cut_first_sample_is_forgotten();
   just_below_a_turn_the_rare_clean_ones_decide();
   what_was_seen_alone_is_kept_beside_others();
-  beyond_a_turn_the_part_of_turns_decides();
+  beyond_a_turn_the_watched_ones_decide();
   alone_long_launches_are_clean();
   work_that_changes_is_followed();
   launches_before_the_first_sample_are_charged_after_it();

@@ -8,6 +8,7 @@ each test measures until a round shows the shape, and fails when none does.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -17,15 +18,16 @@ import pytest
 WORKER = """
 start()
 function = ok(cu.cuModuleGetFunction(ok(cu.cuModuleLoadData(b"any text\\0")), NAME))
-stream = ok(cu.cuStreamCreate(1))
-launch = lambda: ok((cu.cuLaunchKernel(function, 108, 1, 1, 256, 1, 1, 0, stream, 0, 0)[0], None))
-def work(seconds, depth=8):
+streams = [ok(cu.cuStreamCreate(1)) for _ in range(STREAMS)]
+def work(seconds, depth=DEPTH):
     made, begun = 0, time.monotonic()
     while time.monotonic() < begun + seconds:
-        for _ in range(depth):
-            launch()
+        for number in range(depth):
+            stream = streams[number % STREAMS]
+            ok((cu.cuLaunchKernel(function, 108, 1, 1, 256, 1, 1, 0, stream, 0, 0)[0], None))
         made += depth
-        ok((cu.cuStreamSynchronize(stream)[0], None))
+        for stream in streams:
+            ok((cu.cuStreamSynchronize(stream)[0], None))
     return made, time.monotonic() - begun
 work(0.5)
 say("ready")
@@ -42,10 +44,11 @@ PATIENCE_SECONDS = 180.0
 class Workers:
     """A worker in each of some slices, which all work at the same time."""
 
-    def __init__(self, slices: list[Any], launch_us: int) -> None:
-        """Start them, and let each launch for a while."""
+    def __init__(self, slices: list[Any], launch_us: int, streams: int = 1, depth: int = 8) -> None:
+        """Start them, and let each launch for a while, so many launches between two waits."""
         self._slices, self._launch_us = slices, launch_us
-        program = WORKER.replace("NAME", f'b"sim_busy_{launch_us}us"')
+        names = {"NAME": f'b"sim_busy_{launch_us}us"', "STREAMS": str(streams), "DEPTH": str(depth)}
+        program = functools.reduce(lambda text, name: text.replace(name, names[name]), names, WORKER)
         self._programs = [held.start(program) for held in slices]
         for each in self._programs:
             assert each.stdout.readline() == "ready\n", each.stderr.read()
@@ -108,6 +111,21 @@ def test_beside_a_neighbour_each_is_charged_its_own_time_only(driver_time: Any, 
     finally:
         for each in held:
             each.end()
+
+
+@pytest.mark.parametrize(
+    ("launch_us", "streams", "depth"),
+    [(3600, 1, 8), (20000, 1, 2), (200, 16, 400)],
+    ids=["launches of nearly two turns", "launches of ten turns", "16 streams"],
+)
+def test_where_the_agent_steers_each_of_four_is_charged_its_own_time_only(
+    claim: Callable[..., Any], launch_us: int, streams: int, depth: int
+) -> None:
+    """Catches bugs where most samples held time of others', or only part of what they stood for."""
+    held = [claim(2 << 30, tenant=f"t{number}") for number in range(4)]
+    workers = Workers(held, launch_us, streams, depth)
+
+    some_round(lambda row: is_near(row[1], row[0], 0.15), lambda: workers.run(1.5))
 
 
 def test_a_program_that_waits_once_is_charged_when_it_has_waited(claim: Callable[..., Any]) -> None:

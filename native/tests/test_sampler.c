@@ -1,0 +1,149 @@
+// Which runs over several streams count beside others, and whom the sampler asks. The driver is played by two clocks.
+
+#include <stddef.h>
+#include <string.h>
+
+#include "check.h"
+#include "cuda_abi.h"
+#include "real.h"
+#include "sampler.h"
+
+#define STREAMS 4u
+#define LAUNCH_MS 0.2
+// As many may be under way.
+#define FILL 20
+
+jvgpu_real_t jvgpu_real;
+
+// Where the GPU is, in milliseconds of its own time.
+static double       gpu_ms;
+static double       stamps_ms[2 * JVGPU_MOST_SAMPLES];
+static size_t       events;
+static unsigned int streams_asked;
+
+static CUresult current(CUcontext *ctx)
+{
+  *ctx = (CUcontext)&gpu_ms;
+  return CUDA_SUCCESS;
+}
+
+static CUresult create(CUevent *event, unsigned int flags)
+{
+  (void)flags;
+  *event = (CUevent)&stamps_ms[events++];
+  return CUDA_SUCCESS;
+}
+
+static CUresult record(CUevent event, CUstream stream)
+{
+  (void)stream;
+  *(double *)event = gpu_ms;
+  return CUDA_SUCCESS;
+}
+
+static CUresult is_done(CUevent event)
+{
+  (void)event;
+  return CUDA_SUCCESS;
+}
+
+static CUresult elapsed(float *ms, CUevent from, CUevent to)
+{
+  *ms = (float)(*(double *)to - *(double *)from);
+  return CUDA_SUCCESS;
+}
+
+static CUresult ask_stream(CUstream stream)
+{
+  (void)stream;
+  streams_asked += 1;
+  return CUDA_SUCCESS;
+}
+
+uint32_t jvgpu_pulse_watch(jvgpu_pulse_t *pulse, CUcontext ctx, CUevent begun, CUevent ended)
+{
+  (void)pulse, (void)ctx, (void)begun, (void)ended;
+  return 0;
+}
+
+void jvgpu_pulse_close(jvgpu_pulse_t *pulse, uint32_t watch)
+{
+  (void)pulse, (void)watch;
+}
+
+jvgpu_watched_t jvgpu_pulse_answer(const jvgpu_pulse_t *pulse, uint32_t watch, double *lost_ns)
+{
+  (void)pulse, (void)watch;
+  *lost_ns = 0;
+  return JVGPU_WATCHED_NOT;
+}
+
+static const jvgpu_stream_calls_t calls = {.record = record};
+
+static CUstream stream_of(uint32_t number)
+{
+  return (CUstream)(uintptr_t)(1 + number % STREAMS);
+}
+
+// A saturating tenant beside another: launches on all streams in turn. `waited`: how many of each hundred had to wait for
+// room. The GPU keeps pace where as much is under way as may be, and starts with nothing to do.
+static uint64_t seen_after(uint32_t launches, uint32_t waited)
+{
+  static jvgpu_sampler_t sampler;
+  jvgpu_shape_t          shape = {.key = 1, .samples = 6, .mean_ns = LAUNCH_MS * 2e6, .duration_ns = 400000};
+  int64_t                late_ns;
+  events = 0;
+  memset(&sampler, 0, sizeof sampler);
+  jvgpu_sampler_start(&sampler);
+  for (uint32_t i = 0; i < launches; i++) {
+    sampler.launches += 1;
+    sampler.is_full = i % 100 >= 100 - waited;
+    sampler.streams_seen |= UINT64_C(1) << (i % STREAMS);
+    // The program waited for all of it. The host runs ahead until as much as may be is under way, then goes at the
+    // GPU's pace.
+    gpu_ms += i % 100 == 0 ? FILL * LAUNCH_MS : i % 100 < FILL ? 0.001 : LAUNCH_MS;
+    if (jvgpu_sampler_is_open(&sampler)) {
+      jvgpu_sampler_step(&sampler, &shape, stream_of(i), &calls, 0, false);
+    }
+    if (i % 7 != 0) {
+      continue;
+    }
+    const int sample = jvgpu_sampler_open(&sampler, &shape, stream_of(i), false, &calls, 2, 0, &late_ns);
+    if (sample >= 0) {
+      sampler.samples[sample].state = JVGPU_SAMPLE_FREE;
+    }
+  }
+  return shape.duration_ns;
+}
+
+static void runs_count_from_full_to_full(void)
+{
+  const uint64_t seen_ns = seen_after(1000, 80);
+  CHECK("a run that begins and ends with as much under way as may be counts", seen_ns > 195000 && seen_ns < 205000);
+  CHECK("one that begins while it fills does not, nor where it never is full", seen_after(1000, 0) == 400000);
+}
+
+static void a_stream_that_is_gone_is_not_asked_for(void)
+{
+  static jvgpu_sampler_t sampler;
+  jvgpu_sampler_start(&sampler);
+  sampler.last = stream_of(1);
+  CHECK("the latest launch's stream says whether it is done", jvgpu_sampler_is_idle(&sampler) && streams_asked == 1);
+  jvgpu_sampler_stream_gone(&sampler, stream_of(2));
+  CHECK("also where another ends", jvgpu_sampler_is_idle(&sampler) && streams_asked == 2);
+  jvgpu_sampler_stream_gone(&sampler, stream_of(1));
+  CHECK("once it is destroyed the driver is not asked about it",
+        !jvgpu_sampler_is_idle(&sampler) && streams_asked == 2);
+}
+
+int main(void)
+{
+  jvgpu_real.cuCtxGetCurrent = current;
+  jvgpu_real.cuEventCreate = create;
+  jvgpu_real.cuEventQuery = is_done;
+  jvgpu_real.cuEventElapsedTime = elapsed;
+  jvgpu_real.cuStreamQuery = ask_stream;
+  runs_count_from_full_to_full();
+  a_stream_that_is_gone_is_not_asked_for();
+  RESULT();
+}
