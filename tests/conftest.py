@@ -26,6 +26,7 @@ settings.load_profile("untimed")
 
 RUN_MARK = "JUPYTER_VGPU_TEST_RUN"
 SHARED_MEMORY = Path("/dev/shm")
+STARTUP = str(Path(__file__).parent / "lib" / "startup")  # what it does: sitecustomize.py there
 GRACE_SECONDS = 30.0
 MOST_SECOND_TRIES = 3
 # pytest's own folder, and a file that Chromium sometimes forgets; both go with the run's folder.
@@ -63,6 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_own] = own = Traces(*workerinput["traces"]) if workerinput else new_traces(tempfile.gettempdir())
     os.environ["TMPDIR"], os.environ[RUN_MARK] = own.scratch, own.mark
     tempfile.tempdir = None
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (STARTUP, os.environ.get("PYTHONPATH"))))
     # A shell ignores them in what it starts in the background, and so would every program that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)

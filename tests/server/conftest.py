@@ -71,7 +71,7 @@ class JupyterServer:
             "JUPYTER_CONFIG_PATH": str(ROOT / "jupyter-config"),
             "JUPYTER_NO_CONFIG": "",
             "JUPYTER_RUNTIME_DIR": str(folder / "runtime"),
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": os.pathsep.join((str(ROOT), os.environ["PYTHONPATH"])),
             **environment,
         }
 

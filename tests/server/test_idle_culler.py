@@ -52,7 +52,7 @@ class Hub:
                 env={
                     **os.environ,
                     "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-                    "PYTHONPATH": str(ROOT),
+                    "PYTHONPATH": os.pathsep.join((str(ROOT), os.environ["PYTHONPATH"])),
                     "HUB_TEST_FOLDER": str(folder),
                     "HUB_TEST_PORTS": ",".join(self.ports),
                     "HUB_TEST_TOKEN": self.token,
