@@ -1,6 +1,8 @@
 """Make docs/memory.md's table of what `make memory-matrix` last found.
 
 usage: table.py [--check]       (--check: change nothing, exit code 1 when the page is not current)
+
+The results are the JSON files that matrix.py writes, and what it printed on a machine of which no more came back.
 """
 
 from __future__ import annotations
@@ -17,10 +19,37 @@ BEGIN, END = "<!-- table: made by benchmarks/memory/table.py -->", "<!-- end of 
 MARKS = ("limited", "counted", "freed")
 
 
+def printed(path: Path, ways: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what matrix.py printed, as it would have written it.
+
+    Args:
+        path: What was printed, below a line that begins with the device's name and a comma.
+        ways: The same ways as gone elsewhere: what each goes by is not printed.
+    """
+    by_name = {(way["family"], way["name"]): way for way in ways}
+    head, *lines = path.read_text().splitlines()
+    family, rows = "", []
+    for line in lines:
+        if not line.startswith(" "):
+            family = line
+            continue
+        key = (family, line[2:58].strip())
+        words = line[58:].split()
+        if key in by_name:
+            gone = len(words) >= len(MARKS) and all(word in ("yes", "NO") for word in words[: len(MARKS)])
+            marks = {mark: gone and word == "yes" for mark, word in zip(MARKS, words, strict=False)}
+            note = "" if gone and all(marks.values()) else line[58:].strip()
+            rows.append({**by_name[key], "gone": gone, **marks, "note": note})
+    return {"device": head.split(",")[0], "measured": head.split(":")[0], "ways": rows}
+
+
 def results() -> list[dict[str, Any]]:
-    """Return what was found on each device, the simulated one first."""
-    found = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("memory-*.json"))]
-    return sorted(found, key=lambda result: (not result["device"].startswith("simulated"), result["device"]))
+    """Return what was found last on each device, the simulated one first."""
+    written = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("memory-*.json"))]
+    ways = [way for result in written for way in result["ways"]]
+    found = [printed(path, ways) for path in sorted(RESULTS.glob("memory-*.txt"))] + written
+    last = {result["device"]: result for result in found}
+    return sorted(last.values(), key=lambda result: (not result["device"].startswith("simulated"), result["device"]))
 
 
 def cell(outcome: dict[str, Any] | None, mark: str) -> str:
@@ -69,7 +98,7 @@ def summary(ways: list[dict[str, Any]]) -> str:
 
 def totals(found: list[dict[str, Any]]) -> str:
     """Return a line for each device, as `make memory-matrix` ends."""
-    return "\n".join(f"{result['device']}: {summary(result['ways'])}." for result in found)
+    return "\n\n".join(f"{result.get('measured', result['device'])}: {summary(result['ways'])}." for result in found)
 
 
 def page() -> str:

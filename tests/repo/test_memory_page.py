@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 MEMORY = ROOT / "benchmarks" / "memory"
 SOURCES = ROOT / "native" / "src"
 RESULTS = sorted((ROOT / "benchmarks" / "results").glob("memory-*.json"))
+PRINTED = sorted((ROOT / "benchmarks" / "results").glob("memory-*.txt"))
 
 # What is intercepted because memory goes by it, though it is no way to take or give any.
 # Contexts beside OpenGL's and VDPAU's need a display.
@@ -88,6 +89,14 @@ def test_the_results_are_of_all_ways_and_everything_held(path: Path, ways: list[
     assert [
         way["name"] for way in found if way["gone"] and not (way["limited"] and way["counted"] and way["freed"])
     ] == []
+
+
+@pytest.mark.parametrize("path", PRINTED, ids=lambda path: path.stem)
+def test_what_was_printed_on_a_gpu_is_on_the_page_to_the_last_path(path: Path) -> None:
+    head, *_, last = path.read_text().splitlines()
+
+    page = (ROOT / "docs" / "memory.md").read_text()
+    assert f"\n{head.split(':')[0]}: {last}.\n" in page, "a way that was renamed is renamed in what was printed too"
 
 
 def test_the_page_is_current() -> None:
