@@ -122,8 +122,8 @@ def _row(number: int, offer: Offer, is_chosen: bool, devices: Sequence[DeviceInf
     refused = ' data-refused=""' if offer.refusal else ""
     return (
         f'<div class="form-check mb-2" data-profile="{name}"{refused}>'
-        f'<input class="form-check-input" type="radio" name="{KEY}" id="jupyter-vgpu-{number}" value="{name}"'
-        f' aria-describedby="jupyter-vgpu-{number}-note" required{checked}{state}>'
+        f'<input class="form-check-input border-secondary" type="radio" name="{KEY}" id="jupyter-vgpu-{number}"'
+        f' value="{name}" aria-describedby="jupyter-vgpu-{number}-note" required{checked}{state}>'
         f' <label class="form-check-label" for="jupyter-vgpu-{number}">{name}</label>'
         f' <div id="jupyter-vgpu-{number}-note" class="form-text">'
         f"{' '.join(escape(note) for note in notes if note)}"

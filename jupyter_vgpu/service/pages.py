@@ -91,8 +91,8 @@ class Page(KnownHandler):
 
     def show(self, template: str, **values: Any) -> None:
         """Answer with a template; everything in it is escaped."""
-        base = self.hub_auth.base_url
-        self.finish(self.render_string(template, base=base, viewer=self.viewer, **values))
+        base, hub = self.hub_auth.base_url, f"{self.hub_auth.hub_host}{self.hub_auth.hub_prefix}"
+        self.finish(self.render_string(template, base=base, hub=hub, viewer=self.viewer, **values))
 
     def form(self, *fields: str) -> dict[str, str]:
         """Return what a form sent, as it was sent.

@@ -22,6 +22,7 @@ def overview_values(overview: Overview, viewer: Viewer) -> dict[str, Any]:
             {"who": place.user, "server": place.server, "profile": place.profile, "since": moment(place.arrived_at)}
             for place in overview.waiting
         ],
+        "has_guarantees": any(device.guarantee for one in overview.held for device in one.devices),
         "troubles": overview.troubles,
         "count": len(overview.held),
     }

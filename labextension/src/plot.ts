@@ -130,12 +130,14 @@ function series(node: HTMLElement, line: IPlotLine): uPlot.Series {
   };
 }
 
+/** Times of day: to the second only where they are less than minutes apart. */
 function clocks(_: uPlot, times: number[]): string[] {
+  const second = times.some(time => time % 60 !== 0) ? '2-digit' : undefined;
   return times.map(time =>
     new Date(time * 1000).toLocaleTimeString([], {
-      hour: '2-digit',
+      hour: 'numeric',
       minute: '2-digit',
-      second: '2-digit'
+      second
     })
   );
 }

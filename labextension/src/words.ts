@@ -26,7 +26,7 @@ export function bytes(count: number): string {
   return `${amount.toFixed(1)} TiB`;
 }
 
-/** Bytes for the edge of a chart: `20 GiB`. */
+/** Bytes for the edge of a chart: `19.8 G`. */
 export function bytesShort(count: number): string {
   let amount = count;
   let unit = 0;
@@ -34,7 +34,7 @@ export function bytesShort(count: number): string {
     amount /= 1024;
     unit += 1;
   }
-  return `${amount.toFixed(amount < 10 && unit > 0 ? 1 : 0)} ${UNITS[unit][0]}`;
+  return `${amount.toFixed(amount < 100 && unit > 0 ? 1 : 0)} ${UNITS[unit][0]}`;
 }
 
 /** A fraction for people: `43 %`. */
@@ -231,9 +231,10 @@ function ago(seconds: number, trans: TranslationBundle): string {
     : trans.__('%1 h ago', Math.round(seconds / 3600));
 }
 
-/** What limits the trust in the enforcement; empty when nothing does. */
+/** What limits the trust in the enforcement, as a sentence; empty when nothing does. */
 export function caveat(by: IEnforcedBy, trans: TranslationBundle): string {
-  return by.note || (by.isolated ? '' : trans.__('not isolated'));
+  const note = by.note || (by.isolated ? '' : trans.__('not isolated'));
+  return note && `${note[0].toUpperCase()}${note.slice(1)}.`;
 }
 
 /** A state without figures, as a heading: `Agent not reachable, since 12:03`. */

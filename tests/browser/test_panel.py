@@ -101,11 +101,13 @@ def test_the_panel_follows_a_notebook_to_its_limit_and_back(
     expect(warning).to_contain_text("Memory is nearly used up")
     expect(warning).to_contain_text("try.ipynb holds most: run %vgpu free there")
     assert lab.violations("#jupyter-vgpu-panel") == []
+    assert lab.violations(".jp-VGPUStatus") == []
     keep_picture("panel-light")
 
     lab.use_theme("JupyterLab Dark")
     expect(lab.panel.locator('[data-figure="held"]')).to_contain_text("18.0 GiB")
     assert lab.violations("#jupyter-vgpu-panel") == []
+    assert lab.violations(".jp-VGPUStatus") == []
     keep_picture("panel-dark")
     lab.use_theme("JupyterLab Light")
 

@@ -55,7 +55,7 @@ class Reader(HTMLParser):
 
 def rendered(template: str, **values: Any) -> Reader:
     reader = Reader()
-    reader.feed(TEMPLATES.load(template).generate(base="/services/vgpu/", viewer=ROOT, **values).decode())
+    reader.feed(TEMPLATES.load(template).generate(base="/services/vgpu/", hub="/hub/", viewer=ROOT, **values).decode())
     return reader
 
 
@@ -102,6 +102,28 @@ def test_what_is_guaranteed_is_shown_with_the_seconds_that_missed_it() -> None:
     assert (shown(None), shown(0), shown(3)) == ("12.5%", "12.5%", "12.5%, missed in 3 s")
     assert none["guaranteed"] == "–"
     assert "guarantee" not in held_to_wire(HELD, ROOT)["devices"][0]
+
+
+@pytest.mark.parametrize(("guarantee", "is_shown"), [(0.125, True), (0.0, False)], ids=["one has one", "none has"])
+def test_a_column_of_guarantees_is_there_where_there_is_one(guarantee: float, is_shown: bool) -> None:
+    device = replace(HELD_DEVICE, guarantee=guarantee)
+    held = (HELD, replace(HELD, claim="c2", devices=(device,)))
+
+    page = rendered("tables.html", **overview_values(Overview(0.0, held, (), (), ()), ROOT))
+
+    assert ("Guaranteed" in page.text) == is_shown
+    # Each row has a cell for each head: the row's own head is one of them.
+    assert page.tags.count("td") + len(held) == len(held) * (page.tags.count("th") - len(held))
+
+
+def test_a_page_without_slices_says_how_to_have_one_and_leads_back_to_the_hub() -> None:
+    values = overview_values(Overview(0.0, (), (), (), ()), ROOT)
+
+    page = rendered("overview.html", xsrf="x", events=[], **values)
+
+    assert "Whoever starts a server with a GPU holds one." in page.text
+    assert "/hub/home" in page.text
+    assert "table" not in page.tags
 
 
 def test_the_agent_and_without_it_the_ledger_say_what_is_guaranteed(agent: Any, tmp_path: Path) -> None:

@@ -127,7 +127,27 @@ describe('enforcement', () => {
   });
 
   it('says so when nothing is isolated, also without a note', () => {
-    expect(words.caveat({ ...by, note: '' }, trans)).toBe('not isolated');
+    expect(words.caveat({ ...by, note: '' }, trans)).toBe('Not isolated.');
+  });
+
+  it('says what limits the trust as a sentence, and nothing where nothing does', () => {
+    const noted = { ...by, note: 'demo, not isolated: a; b' };
+    const isolated = { ...by, note: '', isolated: true };
+
+    expect(words.caveat(noted, trans)).toBe('Demo, not isolated: a; b.');
+    expect(words.caveat(isolated, trans)).toBe('');
+  });
+});
+
+describe('bytesShort', () => {
+  it.each([
+    [0, '0 B'],
+    [1023, '1023 B'],
+    [9.9 * 2 ** 30, '9.9 G'],
+    [19.8 * 2 ** 30, '19.8 G'],
+    [140 * 2 ** 30, '140 G']
+  ])('writes %d as %s', (count, text) => {
+    expect(words.bytesShort(count)).toBe(text);
   });
 });
 
