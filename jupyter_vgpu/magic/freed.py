@@ -30,6 +30,8 @@ class FreedView:
 
     def __repr__(self) -> str:
         whom = " and ".join(self.asked) or "no framework that caches GPU memory is loaded"
+        if not self.asked and self.after_bytes is None:
+            return f"Nothing to free: {whom}."
         if self.before_bytes is None or self.after_bytes is None:
             return f"Asked {whom} to give back what is only cached; how much that was is not known without a slice."
         freed = format_bytes(max(0, self.before_bytes - self.after_bytes))

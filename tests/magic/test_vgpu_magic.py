@@ -24,6 +24,7 @@ AS_JSON = "%vgpu --json"
 HELP = "%vgpu --help"
 KEEP = "view = %vgpu\nview.usage['devices'][0]['memory_limit_bytes']"
 TYPO = "%vgpu --jsno"
+FREE = "%vgpu free"
 HOLD_3_GIB = """
 from cuda.bindings import driver
 driver.cuInit(0)
@@ -34,7 +35,7 @@ assert error == 0, error
 """
 # What the context takes is known, and counted, half a second after it was made.
 HELD = re.compile(r"(3\.\d) GiB of 19\.8 GiB")
-ALL = [LOAD, HOLD_3_GIB, SHOW, AS_JSON, HELP, KEEP, TYPO]
+ALL = [LOAD, HOLD_3_GIB, SHOW, AS_JSON, HELP, KEEP, TYPO, FREE]
 IN_SLICE = ("-m", "jupyter_vgpu.cli", "run", "--simulate", "a100-80", "--share", "1/4", "--", sys.executable)
 
 Results = dict[str, dict[str, Any]]
@@ -78,7 +79,7 @@ def in_slice(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 @pytest.fixture(scope="module")
 def without(tmp_path_factory: pytest.TempPathFactory) -> Results:
-    return run_cells(tmp_path_factory.mktemp("without"), [LOAD, SHOW, AS_JSON, TYPO])
+    return run_cells(tmp_path_factory.mktemp("without"), [LOAD, SHOW, AS_JSON, TYPO, FREE])
 
 
 def test_the_text_has_memory_against_its_limit(in_slice: Results) -> None:
@@ -129,6 +130,15 @@ def test_an_unknown_argument_is_refused_with_what_is_allowed(in_slice: Results, 
         assert "--jsno" in results[TYPO]["error"]
         assert "allowed are status, top, free, watch, --json" in results[TYPO]["error"]
         assert results[TYPO]["shown"] == {}
+
+
+def test_free_says_that_there_is_nobody_to_ask(in_slice: Results, without: Results) -> None:
+    freed, known = in_slice[FREE]["shown"]["text/plain"], without[FREE]["shown"]["text/plain"]
+
+    assert known == "Nothing to free: no framework that caches GPU memory is loaded."
+    assert re.match(
+        r"Freed 0 B \(no framework that caches GPU memory is loaded\)\. This notebook now holds 3\.\d GiB", freed
+    )
 
 
 def test_without_a_slice_it_says_how_to_get_one(without: Results) -> None:
