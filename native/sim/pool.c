@@ -4,6 +4,7 @@
 // synchronisation, or at once when the board is full.
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "graph.h"
 #include "pool.h"
@@ -37,9 +38,44 @@ CUmemoryPool sim_pool_default(CUdevice device)
   return *place;
 }
 
+CUmemoryPool sim_pool_of_host(void)
+{
+  if (sim_pools.of_host == NULL && (sim_pools.of_host = sim_pool_make(0, 0)) != NULL) {
+    sim_pools.of_host->is_default = true;
+    sim_pools.of_host->is_hosts = true;
+  }
+  return sim_pools.of_host;
+}
+
 bool sim_is_pool(CUmemoryPool pool)
 {
   return pool != NULL && pool->magic == POOL_MAGIC;
+}
+
+static sim_range_t *new_block(CUmemoryPool pool, size_t bytes)
+{
+  if (!pool->is_hosts) {
+    return sim_heap_take(pool->device, bytes, SIM_RANGE_POOL, NULL);
+  }
+  const size_t    whole = (bytes + SIM_CHUNK_BYTES - 1) & ~(size_t)(SIM_CHUNK_BYTES - 1);
+  const uintptr_t start = sim_heap_addresses(whole, SIM_CHUNK_BYTES, 0, PROT_READ | PROT_WRITE);
+  sim_range_t    *range = start == 0 ? NULL : sim_range_add(start, bytes, SIM_RANGE_POOL, pool->device, NULL);
+  if (range != NULL) {
+    range->block_bytes = whole;
+  } else if (start != 0) {
+    munmap((void *)start, whole);
+  }
+  return range;
+}
+
+static void drop_block(CUmemoryPool pool, sim_range_t *range)
+{
+  if (!pool->is_hosts) {
+    sim_heap_give(range);
+    return;
+  }
+  munmap((void *)range->start, range->block_bytes);
+  sim_range_remove(range);
 }
 
 // Gives unused blocks back until the pool holds at most `keep_bytes`.
@@ -50,7 +86,7 @@ static bool trim(CUmemoryPool pool, uint64_t keep_bytes)
     sim_block_t *block = pool->unused;
     pool->unused = block->next;
     pool->reserved_bytes -= block->range->block_bytes;
-    sim_heap_give(block->range);
+    drop_block(pool, block->range);
     free(block);
     gave = true;
   }
@@ -106,7 +142,7 @@ static CUresult take(CUdeviceptr *dptr, size_t bytes, CUmemoryPool pool)
     if (pool->most_bytes != 0 && pool->reserved_bytes + bytes > pool->most_bytes) {
       return CUDA_ERROR_OUT_OF_MEMORY;
     }
-    range = sim_heap_take(pool->device, bytes, SIM_RANGE_POOL, NULL);
+    range = new_block(pool, bytes);
     if (range == NULL) {
       return CUDA_ERROR_OUT_OF_MEMORY;
     }
@@ -129,7 +165,7 @@ CUresult sim_pool_free(sim_range_t *range)
   pool->used_bytes -= range->block_bytes;
   if (block == NULL) {
     pool->reserved_bytes -= range->block_bytes;
-    sim_heap_give(range);
+    drop_block(pool, range);
     return CUDA_SUCCESS;
   }
   range->kind = SIM_RANGE_UNUSED;
@@ -208,22 +244,57 @@ static CUresult give(CUdeviceptr dptr, CUstream handle, sim_face_t face)
 
 SIM_TWINS(cuMemFreeAsync, ptsz, (CUdeviceptr dptr, CUstream stream), give(dptr, stream, face))
 
+// Managed memory of a pool is a board's from the start: that of the current context where no device is preferred. Boards
+// have one locality domain, number 0, which is all of their memory.
+// source: CUDA Driver API 13.4, cuMemPoolCreate
+static CUresult place_of(const CUmemPoolProps *props, CUdevice *device, bool *is_hosts)
+{
+  const bool is_managed = props->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED;
+  CUcontext  context;
+  *is_hosts = false;
+  switch ((int)props->location.type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE: *device = props->location.id; break;
+    case CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN:
+      *device = props->location.id & 0xff;
+      if (is_managed || props->location.id > 0xff) {
+        return CUDA_ERROR_INVALID_VALUE;
+      }
+      break;
+    case CU_MEM_LOCATION_TYPE_INVALID:
+      if (!is_managed) {
+        return CUDA_ERROR_INVALID_VALUE;
+      }
+      // Fall through.
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+      *is_hosts = !is_managed;
+      *device = is_managed && sim_current(&context) == CUDA_SUCCESS ? context->device : 0;
+      break;
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+  return sim_check_device(*device);
+}
+
 SIM_API CUresult cuMemPoolCreate(CUmemoryPool *out, const CUmemPoolProps *props)
 {
-  if (out == NULL || props == NULL || props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED) {
+  CUdevice device;
+  bool     is_hosts;
+  if (out == NULL || props == NULL ||
+      (props->allocType != CU_MEM_ALLOCATION_TYPE_PINNED && props->allocType != CU_MEM_ALLOCATION_TYPE_MANAGED) ||
+      (props->allocType == CU_MEM_ALLOCATION_TYPE_MANAGED && (props->handleTypes != 0 || props->maxSize != 0))) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (props->location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
-      (props->handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0) {
-    return CUDA_ERROR_NOT_SUPPORTED;  // host pools, and other ways to share a pool
+  if ((props->handleTypes & ~CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != 0) {
+    return CUDA_ERROR_NOT_SUPPORTED;  // other ways to share a pool
   }
-  const CUresult result = sim_check_device(props->location.id);
+  const CUresult result = place_of(props, &device, &is_hosts);
   if (result != CUDA_SUCCESS) {
     return result;
   }
   pthread_mutex_lock(&sim_lock);
-  *out = sim_pool_make(props->location.id, props->maxSize);
+  *out = sim_pool_make(device, props->maxSize);
   if (*out != NULL) {
+    (*out)->is_hosts = is_hosts;
     (*out)->is_shareable = props->handleTypes == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
   }
   pthread_mutex_unlock(&sim_lock);

@@ -18,6 +18,7 @@ struct CUmemPoolHandle_st {
   bool                       is_default;
   bool                       is_shareable;
   bool                       is_imported;  // another process's: nothing can be allocated from it
+  bool                       is_hosts;  // of the host's memory: no board is charged
   uint64_t                   reuse[3];
   uint64_t                   threshold_bytes;
   uint64_t                   most_bytes;  // 0: the board's size
@@ -32,6 +33,7 @@ typedef struct sim_pools_s {
   CUmemoryPool all;
   CUmemoryPool default_of[SIM_MAX_BOARDS];
   CUmemoryPool current_of[SIM_MAX_BOARDS];
+  CUmemoryPool of_host;
   _Atomic bool has_unused;
 } sim_pools_t;
 
@@ -40,6 +42,8 @@ extern sim_pools_t sim_pools;
 // returns: the device's default pool, made on first use; NULL when memory for it is short
 // pre: sim_lock held
 CUmemoryPool sim_pool_default(CUdevice device);
+// The same of the host's memory.
+CUmemoryPool sim_pool_of_host(void);
 bool sim_is_pool(CUmemoryPool pool);
 // pre: sim_lock held
 CUmemoryPool sim_pool_make(CUdevice device, uint64_t most_bytes);

@@ -59,7 +59,7 @@ SIM_API CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool)
   if (result != CUDA_SUCCESS) {
     return result;
   }
-  if (!sim_is_pool(pool) || pool->device != device) {
+  if (!sim_is_pool(pool) || pool->device != device || pool->is_hosts) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   sim_pools.current_of[device] = pool;
@@ -76,7 +76,18 @@ static CUresult pool_at(CUmemoryPool *pool, const CUmemLocation *location, CUmem
 
 SIM_API CUresult cuMemGetDefaultMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)
 {
-  return pool_at(pool, location, type, false);
+  if (pool == NULL || location == NULL || type != CU_MEM_ALLOCATION_TYPE_PINNED ||
+      location->type != CU_MEM_LOCATION_TYPE_HOST) {
+    return pool_at(pool, location, type, false);
+  }
+  const CUresult ready = sim_ready();
+  if (ready != CUDA_SUCCESS) {
+    return ready;
+  }
+  pthread_mutex_lock(&sim_lock);
+  *pool = sim_pool_of_host();
+  pthread_mutex_unlock(&sim_lock);
+  return *pool == NULL ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 SIM_API CUresult cuMemGetMemPool(CUmemoryPool *pool, CUmemLocation *location, CUmemAllocationType type)

@@ -44,7 +44,16 @@ typedef struct CUuuid_st {
   char bytes[16];
 } CUuuid;
 
-enum { CU_MEM_LOCATION_TYPE_DEVICE = 1 };
+enum {
+  CU_MEM_LOCATION_TYPE_DEVICE = 1,
+  CU_MEM_LOCATION_TYPE_HOST = 2,
+  CU_MEM_LOCATION_TYPE_HOST_NUMA = 3,
+  CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT = 4,
+  CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN =
+      6,  // of a device: `id` is its number and, above the first byte, the part's
+};
+
+enum { CU_MEM_ALLOCATION_TYPE_PINNED = 1, CU_MEM_ALLOCATION_TYPE_MANAGED = 2 };
 
 typedef struct CUmemLocation_st {
   int type;

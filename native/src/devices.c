@@ -165,6 +165,19 @@ int jvgpu_current_device(jvgpu_process_t *self)
   return jvgpu_device_of(self, dev);
 }
 
+int jvgpu_device_at(jvgpu_process_t *self, int kind, const CUmemLocation *location)
+{
+  switch (location->type) {
+    case CU_MEM_LOCATION_TYPE_DEVICE: return jvgpu_device_of(self, location->id);
+    case CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN: return jvgpu_device_of(self, location->id & 0xff);
+    case CU_MEM_LOCATION_TYPE_HOST:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA:
+    case CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT:
+      return kind == CU_MEM_ALLOCATION_TYPE_MANAGED ? jvgpu_current_device(self) : JVGPU_ON_HOST;
+    default: return jvgpu_current_device(self);
+  }
+}
+
 int jvgpu_device_with_uuid(const jvgpu_control_t *control, const char *text)
 {
   for (uint32_t i = 0; i < control->device_count; i++) {

@@ -25,6 +25,10 @@ bool jvgpu_visible_devices(const jvgpu_control_t *control, const char *wanted, c
 int jvgpu_device_of(jvgpu_process_t *self, CUdevice dev);
 // returns: index in the claim of the current context's device, or JVGPU_NO_DEVICE.
 int jvgpu_current_device(jvgpu_process_t *self);
+// returns: index in the claim of the device whose memory is at `location`, JVGPU_ON_HOST, or JVGPU_NO_DEVICE. `kind` is
+// CU_MEM_ALLOCATION_TYPE_*: managed memory is on the device when it is used there, wherever else it may be; so is, for us,
+// what is at a place that we do not know: of the current context's.
+int jvgpu_device_at(jvgpu_process_t *self, int kind, const CUmemLocation *location);
 // returns: index in the claim of the device with this UUID in NVML's spelling, or JVGPU_NO_DEVICE.
 int jvgpu_device_with_uuid(const jvgpu_control_t *control, const char *text);
 

@@ -66,8 +66,8 @@ static void add_node(jvgpu_process_t *self, CUgraphNode node, uint64_t needs[JVG
     return;
   }
   if (type == CU_GRAPH_NODE_TYPE_MEM_ALLOC && jvgpu_real.cuGraphMemAllocNodeGetParams(node, &params) == CUDA_SUCCESS) {
-    const int device = jvgpu_device_of(self, params.poolProps.location.id);
-    if (params.poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE && device != JVGPU_NO_DEVICE) {
+    const int device = jvgpu_device_at(self, params.poolProps.allocType, &params.poolProps.location);
+    if (device != JVGPU_ON_HOST && device != JVGPU_NO_DEVICE) {
       // Whole blocks: the driver maps them.
       needs[device] += jvgpu_charge_in_blocks(params.bytesize);
     }

@@ -111,8 +111,7 @@ CUresult cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props)
   jvgpu_process_t *self = jvgpu_tenant();
   const CUresult   result = jvgpu_real.cuMemPoolCreate(pool, props);
   if (result == CUDA_SUCCESS && self != NULL) {
-    const bool is_devices = props->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-    const int  device = is_devices ? jvgpu_device_of(self, props->location.id) : JVGPU_POOL_ON_HOST;
+    const int device = jvgpu_device_at(self, props->allocType, &props->location);
     if (device != JVGPU_NO_DEVICE) {
       jvgpu_pool_created(self, *pool, device);
     }

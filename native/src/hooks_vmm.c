@@ -17,11 +17,14 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const C
   }
   jvgpu_process_t *self = jvgpu_tenant();
   // Memory of the host is not the slice's, and bad arguments are the driver's to refuse.
-  if (self == NULL || handle == NULL || prop == NULL || bytes == 0 ||
-      prop->location.type != CU_MEM_LOCATION_TYPE_DEVICE) {
+  if (self == NULL || handle == NULL || prop == NULL || bytes == 0) {
     return jvgpu_real.cuMemCreate(handle, bytes, prop, flags);
   }
-  const jvgpu_charge_t charge = jvgpu_charge_begin_on(self, jvgpu_device_of(self, prop->location.id), bytes);
+  const int device = jvgpu_device_at(self, prop->type, &prop->location);
+  if (device == JVGPU_ON_HOST) {
+    return jvgpu_real.cuMemCreate(handle, bytes, prop, flags);
+  }
+  const jvgpu_charge_t charge = jvgpu_charge_begin_on(self, device, bytes);
   if (charge.refused) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }

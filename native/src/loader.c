@@ -252,6 +252,7 @@ static void bind_cuda(void *handle)
   ASK(cuDeviceGetAttribute);
   ASK(cuOccupancyMaxActiveBlocksPerMultiprocessor);
   ASK(cuDeviceGetDefaultMemPool);
+  ASK(cuMemGetDefaultMemPool);
   ASK(cuDeviceGetGraphMemAttribute);
   ASK(cuGraphChildGraphNodeGetGraph);
   ASK(cuGraphGetNodes);

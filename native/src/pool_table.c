@@ -9,6 +9,9 @@
 // CU_STREAM_LEGACY is 1, CU_STREAM_PER_THREAD 2.
 #define MOST_DEFAULT_STREAM 2u
 
+// Parts of the host's memory that may have a pool of their own.
+#define MOST_NODES 16
+
 // Needs no lock: an entry is filled before its pool is named, and a program that uses a pool while it
 // destroys it has lost already.
 jvgpu_pool_t *jvgpu_pool_find(jvgpu_process_t *self, CUmemoryPool pool)
@@ -45,8 +48,25 @@ jvgpu_pool_t *jvgpu_pool_find_or_add(jvgpu_process_t *self, CUmemoryPool pool, i
   return known;
 }
 
-// A pool that the program did not make is a device's own, of any device; looked for once.
-static int device_of_pool(jvgpu_process_t *self, CUmemoryPool pool)
+static bool is_default_at(CUmemoryPool pool, int type, int id)
+{
+  CUmemLocation location = {.type = type, .id = id};
+  CUmemoryPool  each = NULL;
+  return jvgpu_real.cuMemGetDefaultMemPool != NULL &&
+         jvgpu_real.cuMemGetDefaultMemPool(&each, &location, CU_MEM_ALLOCATION_TYPE_PINNED) == CUDA_SUCCESS &&
+         each == pool;
+}
+
+static bool is_hosts(CUmemoryPool pool)
+{
+  bool is_one = is_default_at(pool, CU_MEM_LOCATION_TYPE_HOST, 0);
+  for (int node = 0; node < MOST_NODES && !is_one; node++) {
+    is_one = is_default_at(pool, CU_MEM_LOCATION_TYPE_HOST_NUMA, node);
+  }
+  return is_one;
+}
+
+int jvgpu_pool_device(jvgpu_process_t *self, CUmemoryPool pool)
 {
   const int current = jvgpu_current_device(self);
   for (CUdevice dev = 0; jvgpu_real.cuDeviceGetDefaultMemPool != NULL && dev < (CUdevice)self->ordinals; dev++) {
@@ -55,13 +75,7 @@ static int device_of_pool(jvgpu_process_t *self, CUmemoryPool pool)
       return jvgpu_device_of(self, dev);
     }
   }
-  return current;
-}
-
-static jvgpu_pool_t *place_of(jvgpu_process_t *self, CUmemoryPool pool)
-{
-  jvgpu_pool_t *known = jvgpu_pool_find(self, pool);
-  return known != NULL ? known : jvgpu_pool_find_or_add(self, pool, device_of_pool(self, pool));
+  return is_hosts(pool) ? JVGPU_ON_HOST : current;
 }
 
 // --- the pool that a device uses ----------------------------------------------------------------------------
@@ -99,7 +113,8 @@ static bool ask_used(jvgpu_process_t *self, CUdevice dev, CUmemoryPool *pool, jv
       *pool == NULL) {
     return false;
   }
-  *known = place_of(self, *pool);
+  *known = jvgpu_pool_find(self, *pool);
+  *known = *known != NULL ? *known : jvgpu_pool_find_or_add(self, *pool, jvgpu_pool_device(self, *pool));
   keep_used(self, dev, *known, turn);
   return true;
 }
@@ -138,7 +153,7 @@ static __attribute__((noinline)) bool ask_which(jvgpu_process_t *self, CUmemoryP
 bool jvgpu_pool_choose(jvgpu_process_t *self, CUmemoryPool *pool, CUstream stream, jvgpu_pool_t **known)
 {
   if (*pool != NULL) {
-    *known = place_of(self, *pool);
+    *known = jvgpu_pool_find(self, *pool);
     return true;
   }
   // Where the process sees one device there is nothing to ask.

@@ -25,9 +25,14 @@ jvgpu_pool_t *jvgpu_pool_find(jvgpu_process_t *self, CUmemoryPool pool);
 // The same; a pool that is new is noted with its device. NULL = one too many to keep count of.
 jvgpu_pool_t *jvgpu_pool_find_or_add(jvgpu_process_t *self, CUmemoryPool pool, int device);
 
+// returns: the device of a pool that the program did not make, which is some device's own or the host's: its index in the
+// claim, JVGPU_ON_HOST or JVGPU_NO_DEVICE. Of any other pool, the current context's.
+int jvgpu_pool_device(jvgpu_process_t *self, CUmemoryPool pool);
+
 // Which pool an allocation on `stream` comes from: *pool, or where that is NULL the one that the device uses, which is
 // put there.
-// returns: false where nobody can say; then the driver has its own answer. *known is NULL for a pool too many.
+// returns: false where nobody can say; then the driver has its own answer. *known is NULL for a pool that is not noted:
+// one that nothing was taken from yet, or one too many.
 bool jvgpu_pool_choose(jvgpu_process_t *self, CUmemoryPool *pool, CUstream stream, jvgpu_pool_t **known);
 
 // A device may use another pool now, or no longer the one that it used: to be called after the driver was told, and where

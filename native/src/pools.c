@@ -293,6 +293,17 @@ bool jvgpu_pools_trim(jvgpu_process_t *self, uint32_t device)
 
 // --- one allocation -----------------------------------------------------------------------------------------
 
+// A pool too many to keep count of gets nothing: less, never more.
+static __attribute__((noinline)) int device_of_new(jvgpu_process_t *self, CUmemoryPool pool)
+{
+  const int device = jvgpu_pool_device(self, pool);
+  if (device == JVGPU_ON_HOST) {
+    (void)jvgpu_pool_find_or_add(self, pool, device);
+    return device;
+  }
+  return jvgpu_pool_find(self, NULL) != NULL ? device : JVGPU_NO_DEVICE;
+}
+
 bool jvgpu_pool_begin(jvgpu_pool_charge_t *taking, CUmemoryPool pool, uint64_t bytes, CUstream stream,
                       CUresult (*is_capturing)(CUstream, int *))
 {
@@ -312,17 +323,28 @@ bool jvgpu_pool_begin(jvgpu_pool_charge_t *taking, CUmemoryPool pool, uint64_t b
     // Should a program have a way to set a device's pool that we do not know.
     jvgpu_pool_use_changed(self);
   }
-  if (!jvgpu_pool_choose(self, &pool, stream, &known) || (known != NULL && known->device == JVGPU_POOL_ON_HOST)) {
+  if (!jvgpu_pool_choose(self, &pool, stream, &known)) {
+    return true;
+  }
+  const int device = known != NULL ? (int)known->device : device_of_new(self, pool);
+  if (device == JVGPU_ON_HOST) {
     return true;
   }
   taking->known = known;
   taking->pool = pool;
   taking->charge.self = self;
-  // A pool too many to keep count of gets nothing: less, never more.
-  taking->charge.device = known == NULL ? JVGPU_NO_DEVICE : (int)known->device;
+  taking->charge.device = device;
   // The pool may have to grow for this; how far, only the driver knows, but not beyond whole steps.
   taking->charge.bytes = bytes > UINT64_MAX - GROWTH_BYTES ? UINT64_MAX : (bytes / GROWTH_BYTES + 1) * GROWTH_BYTES;
   return jvgpu_charge_reserve(&taking->charge);
+}
+
+// A pool is noted when something was taken from it: of those that the driver gives nothing from, another process's among
+// them, no place is kept.
+// returns: NULL where there is none left; then what was set aside stays so until the process ends.
+static __attribute__((noinline)) jvgpu_pool_t *noted(const jvgpu_pool_charge_t *taking)
+{
+  return jvgpu_pool_find_or_add(taking->charge.self, taking->pool, taking->charge.device);
 }
 
 CUresult jvgpu_pool_settle(const jvgpu_pool_charge_t *taking, CUresult result)
@@ -331,10 +353,15 @@ CUresult jvgpu_pool_settle(const jvgpu_pool_charge_t *taking, CUresult result)
   if (charge->self == NULL) {
     return result;
   }
-  // Unless it was destroyed meanwhile.
-  if (result == CUDA_SUCCESS && __atomic_load_n(&taking->known->pool, __ATOMIC_ACQUIRE) == taking->pool &&
-      may_have_grown(taking->known, taking->pool)) {
-    charge_growth(charge->self, taking->known, taking->pool, charge->bytes);
+  if (result == CUDA_SUCCESS) {
+    jvgpu_pool_t *known = taking->known != NULL ? taking->known : noted(taking);
+    if (known == NULL) {
+      return result;
+    }
+    // Unless it was destroyed meanwhile.
+    if (__atomic_load_n(&known->pool, __ATOMIC_ACQUIRE) == taking->pool && may_have_grown(known, taking->pool)) {
+      charge_growth(charge->self, known, taking->pool, charge->bytes);
+    }
   }
   jvgpu_account_cancel(charge->slot, (uint32_t)charge->device, charge->bytes);
   return result;

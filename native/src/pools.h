@@ -27,7 +27,7 @@ bool jvgpu_pool_begin(jvgpu_pool_charge_t *taking, CUmemoryPool pool, uint64_t b
 // Charge what the pool has reserved now.
 CUresult jvgpu_pool_settle(const jvgpu_pool_charge_t *taking, CUresult result);
 
-// Note a pool's device, where the program made the pool: an index in the claim, or JVGPU_POOL_ON_HOST.
+// Note a pool's device, where the program made the pool: an index in the claim, or JVGPU_ON_HOST.
 void jvgpu_pool_created(jvgpu_process_t *self, CUmemoryPool pool, int device);
 // Destroy a pool for the program. What is in use stays charged until it is freed, and only then the driver is told.
 // source: CUDA Driver API 13.0, cuMemPoolDestroy: outstanding allocations outlive their pool.

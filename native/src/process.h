@@ -21,6 +21,9 @@
 #define JVGPU_MOST_ORDINALS 64
 #define JVGPU_MOST_POOLS 128
 
+// Stands for a device where memory is the host's, which no slice limits.
+#define JVGPU_ON_HOST 0x7fffffff
+
 enum {
   JVGPU_FRESH = 0,     // has not asked yet
   JVGPU_ATTACHED = 1,  // has a slot
@@ -30,7 +33,7 @@ enum {
 // One memory pool of this process, charged with what it has reserved.
 typedef struct jvgpu_pool_s {
   CUmemoryPool pool;       // NULL = free
-  uint32_t     device;     // JVGPU_POOL_ON_HOST: charged to none
+  uint32_t     device;     // JVGPU_ON_HOST: charged to none
   uint32_t     is_made;    // by the program, which may destroy it
   uint32_t     is_left;    // destroyed by the program; by the driver only when nothing of it is in use any more
   uint32_t     is_going;   // a thread destroys it: no other may ask the driver about it
@@ -39,8 +42,6 @@ typedef struct jvgpu_pool_s {
   uint64_t     answered;   // the newest of them whose answer was charged
   uint64_t     charged_bytes;
 } jvgpu_pool_t;
-
-#define JVGPU_POOL_ON_HOST 0x7fffffff
 
 // Memory of graphs: per device of the claim, charged with what the driver has reserved for all of them.
 typedef struct jvgpu_graph_memory_s {

@@ -41,6 +41,7 @@ typedef struct jvgpu_real_s {
   CUresult (*cuOccupancyMaxActiveBlocksPerMultiprocessor)(int *blocks, CUfunction f, int threads, size_t shared);
   CUresult (*cuDeviceGetAttribute)(int *value, int attribute, CUdevice dev);
   CUresult (*cuDeviceGetDefaultMemPool)(CUmemoryPool *pool, CUdevice dev);
+  CUresult (*cuMemGetDefaultMemPool)(CUmemoryPool *pool, CUmemLocation *location, int kind);
   CUresult (*cuDeviceGetGraphMemAttribute)(CUdevice dev, int attribute, void *value);
   CUresult (*cuGraphChildGraphNodeGetGraph)(CUgraphNode node, CUgraph *graph);
   CUresult (*cuGraphGetNodes)(CUgraph graph, CUgraphNode *nodes, size_t *count);

@@ -87,3 +87,90 @@ say(held() - before)
     )
 
     assert said == ["0"]
+
+
+# --- pools at other places than a device ----------------------------------------------------------------------
+
+ELSEWHERE = (
+    PROGRAM
+    + """
+Place, Kind = cu.CUmemLocationType, cu.CUmemAllocationType
+
+def pool_at(place, kind=pinned):
+    at = cu.CUmemPoolProps()
+    at.allocType = kind
+    at.location.type = place
+    return ok(cu.cuMemPoolCreate(at))
+
+def taken(pool, size):
+    before = held()
+    answer = cu.cuMemAllocFromPoolAsync(size, pool, stream)
+    return "refused" if refused(answer) else (ok(answer), held() - before)[1] // MIB
+"""
+)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "Place.CU_MEM_LOCATION_TYPE_NONE, Kind.CU_MEM_ALLOCATION_TYPE_MANAGED",
+        "Place.CU_MEM_LOCATION_TYPE_HOST, Kind.CU_MEM_ALLOCATION_TYPE_MANAGED",
+        "Place.CU_MEM_LOCATION_TYPE_DEVICE, Kind.CU_MEM_ALLOCATION_TYPE_MANAGED",
+        "Place.CU_MEM_LOCATION_TYPE_DEVICE_LOCALITY_DOMAIN",
+    ],
+    ids=["managed, nowhere", "managed, on the host", "managed, on the device", "a part of the device"],
+)
+def test_what_may_be_on_the_device_is_charged_wherever_its_pool_is(ten_gib: Any, place: str) -> None:
+    """Catches a bug of ours where every pool that was not a whole device's was taken for the host's."""
+    said = ten_gib.says(
+        ELSEWHERE
+        + f"""
+pool = pool_at({place})
+say(taken(pool, 3 * GIB), taken(pool, 7 * GIB))
+"""
+    )
+
+    assert said == ["3072 refused"]
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        "pool_at(Place.CU_MEM_LOCATION_TYPE_HOST)",
+        "pool_at(Place.CU_MEM_LOCATION_TYPE_HOST_NUMA)",
+        "ok(cu.cuMemGetDefaultMemPool(location, pinned))",
+    ],
+    ids=["made", "made at a node", "the host's own"],
+)
+def test_memory_of_the_hosts_pools_is_charged_to_no_device(ten_gib: Any, pool: str) -> None:
+    """Catches a bug of ours where the host's own pool was the current device's."""
+    said = ten_gib.says(
+        ELSEWHERE
+        + f"""
+location.type = Place.CU_MEM_LOCATION_TYPE_HOST
+pool = {pool}
+say(taken(pool, GIB), taken(pool, 20 * GIB))
+"""
+    )
+
+    assert said == ["0 0"]
+
+
+def test_pools_that_nothing_can_be_taken_from_keep_no_place(ten_gib: Any) -> None:
+    """Catches a bug of ours where a pool was noted before it gave anything: 128 imported ones filled up."""
+    said = ten_gib.says(
+        ELSEWHERE
+        + """
+descriptor = cu.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+props.handleTypes = descriptor
+shared = ok(cu.cuMemPoolCreate(props))
+fd = ok(cu.cuMemPoolExportToShareableHandle(shared, descriptor, 0))
+answers = set()
+for _ in range(200):
+    imported = ok(cu.cuMemPoolImportFromShareableHandle(fd, descriptor, 0))
+    answers.add(cu.cuMemAllocFromPoolAsync(MIB, imported, stream)[0])
+say(answers == {cu.CUresult.CUDA_ERROR_INVALID_VALUE}, taken(pool, GIB))
+"""
+    )
+
+    assert said == ["True 1024"]
