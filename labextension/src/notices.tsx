@@ -5,6 +5,15 @@ import { sessionWarnings } from './session';
 import { ISituation } from './tokens';
 import * as words from './words';
 
+/** A message as the server writes it: what stands between backticks is code. */
+function withCode(text: string): React.ReactNode[] {
+  return text
+    .split(/`([^`]+)`/)
+    .map((part, index) =>
+      index % 2 === 1 ? <code key={index}>{part}</code> : part
+    );
+}
+
 /** What a screen reader is told when it changes: states and warnings. */
 export function Notices(props: {
   situation: ISituation;
@@ -23,7 +32,7 @@ export function Notices(props: {
       {state !== 'ok' && (
         <div className="jp-VGPUPanel-notice" data-state={state}>
           <strong>{words.heading(situation, trans)}</strong>
-          {help && <p>{help}</p>}
+          {help && <p>{withCode(help)}</p>}
         </div>
       )}
       {warnings.map((text, index) => (

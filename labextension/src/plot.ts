@@ -1,7 +1,7 @@
 /**
  * One chart on a canvas. Loaded only when a chart is shown: it brings uPlot.
- * Colours are names of CSS variables, looked up at each drawing, so that a
- * change of theme needs nothing else.
+ * Colours are names of CSS variables, looked up at each drawing, of which a
+ * change of theme asks for one.
  */
 
 import uPlot from 'uplot';
@@ -91,6 +91,9 @@ export class Plot {
       }
     });
     this._observer.observe(node);
+    this._themes.observe(document.body, {
+      attributeFilter: ['data-jp-theme-name']
+    });
   }
 
   /** Show something newer. */
@@ -101,6 +104,7 @@ export class Plot {
 
   dispose(): void {
     this._observer.disconnect();
+    this._themes.disconnect();
     this._plot.destroy();
   }
 
@@ -113,6 +117,7 @@ export class Plot {
   private _data: IPlotData;
   private readonly _plot: uPlot;
   private readonly _observer: ResizeObserver;
+  private readonly _themes = new MutationObserver(() => this._plot.redraw());
 }
 
 function columns(data: IPlotData): uPlot.AlignedData {

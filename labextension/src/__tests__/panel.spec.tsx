@@ -55,7 +55,7 @@ describe('SlicePanel', () => {
     expect(figure('launch-rate')).toBe('12.5');
     expect(figure('enforced-by')).toBe('intercept');
     expect(figure('trust-level')).toBe('cooperative');
-    expect(figure('note')).toBe('demo, not isolated');
+    expect(figure('note')).toBe('Demo, not isolated.');
     expect(figure('verified')).toBe('1 s ago');
     expect(panel.node.querySelector('[data-notebook]')?.textContent).toContain(
       'one.ipynb4.0 GiB'
@@ -292,6 +292,20 @@ describe('SlicePanel', () => {
     expect(panel.node.textContent).toContain('Agent not reachable, since');
     expect(panel.node.textContent).toContain('Ask the admin.');
     expect(panel.node.querySelector('[role="meter"]')).toBeNull();
+  });
+
+  it('shows commands in a message as code', async () => {
+    const message = 'Start it with `jupyter vgpu run`, or a ` alone.';
+    listener().onReading(emptyReading('no-slice', message));
+    await drawn(panel);
+
+    const notice = panel.node.querySelector('[role="status"] p')!;
+    expect(notice.textContent).toBe(
+      'Start it with jupyter vgpu run, or a ` alone.'
+    );
+    expect(
+      [...notice.querySelectorAll('code')].map(code => code.textContent)
+    ).toEqual(['jupyter vgpu run']);
   });
 
   it('takes names from the node as text, never as HTML', async () => {
