@@ -34,7 +34,7 @@ def wished_profile(options: argparse.Namespace) -> Profile:
     share = None if options.share is None else parse_fraction(options.share, "--share")
     memory = Memory(fraction=share) if options.memory is None else parse_memory(options.memory, "--memory")
     return Profile(
-        name=" ".join(f"--{name} {getattr(options, name)}" for name in amounts),
+        name=", ".join(f"{name} {getattr(options, name)}" for name in amounts),
         share_ppm=0 if share is None else to_ppm(share),
         ceiling_ppm=PPM if options.ceiling is None else parse_ceiling(options.ceiling, share, "--ceiling"),
         memory=memory,

@@ -50,6 +50,7 @@ def test_status_shows_overhead_gpu_time_waits_and_what_was_noticed(vgpu: Vgpu) -
     done = vgpu(*QUARTER, "--memory", "10GiB", "--", sys.executable, "-c", USES_AND_DROPS)
 
     assert done.returncode == 0, done.stderr
+    assert re.search(r"^slice        share 1/4, memory 10GiB of \S+ \(bound\)$", done.stdout, re.M)
     assert "intercept (cooperative, audited" in done.stdout
     assert "900.0 MiB of 10.0 GiB, 900.0 MiB of it contexts and code" in done.stdout
     assert re.search(r"^GPU time  0\.0 s, 0% of the last second \(share 25%, ceiling 100%\)$", done.stdout, re.M)
