@@ -12,6 +12,7 @@ from jupyter_vgpu.model import ClaimRequest
 
 _LARGEST_UID = 2**32 - 2
 _LONGEST_TENANT = 512
+MOST_AT_ONCE = 64  # claims in one batch
 
 
 _AnyBody = TypeVar("_AnyBody", bound="Body")
@@ -84,6 +85,12 @@ class ClaimBody(Body):
         )
 
 
+class ClaimsBody(Body):
+    """Body of `POST /v1/claims/batch`."""
+
+    claims: list[ClaimBody] = Field(min_length=1, max_length=MOST_AT_ONCE)
+
+
 class DeviceBody(Body):
     """Body of `PUT /v1/devices/UUID`."""
 
@@ -99,6 +106,18 @@ def parse_claim_body(content: bytes) -> ClaimBody:
     return parse_body(ClaimBody, content)
 
 
+def parse_claims_body(content: bytes) -> list[ClaimRequest]:
+    """Return the requests in the body of `POST /v1/claims/batch`.
+
+    Raises:
+        BadValueError: As `parse_claim_body`; one that is not allowed is enough.
+    """
+    bodies = parse_body(ClaimsBody, content).claims
+    if any(body.while_peer_lives for body in bodies):
+        raise BadValueError("while_peer_lives", True, "only for a claim that is asked for by itself is")
+    return [body.request() for body in bodies]
+
+
 def parse_body(model: type[_AnyBody], content: bytes) -> _AnyBody:
     """Return the body that `content` is, as JSON.
 
@@ -111,7 +130,8 @@ def parse_body(model: type[_AnyBody], content: bytes) -> _AnyBody:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(part) for part in first["loc"]) or "body"
         if first["type"] == "extra_forbidden":
-            keys = ProfileBody.model_fields if first["loc"][0] == "profile" else model.model_fields
+            inner = ProfileBody if "profile" in first["loc"][:-1] else ClaimBody if len(first["loc"]) > 1 else model
+            keys = inner.model_fields
             raise BadValueError(key, first["input"], f"only the keys {', '.join(keys)} are") from error
         if first["type"] == "missing":
             raise BadValueError.missing(key, "it must be") from error

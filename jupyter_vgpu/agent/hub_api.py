@@ -9,16 +9,18 @@ import ssl
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
 from tornado.httpserver import HTTPServer
 
 from jupyter_vgpu._version import __version__
 from jupyter_vgpu.agent import views
-from jupyter_vgpu.agent.bodies import DeviceBody, parse_body, parse_claim_body
+from jupyter_vgpu.agent.bodies import DeviceBody, parse_body, parse_claim_body, parse_claims_body
+from jupyter_vgpu.agent.claims import NewClaim
 from jupyter_vgpu.agent.service import Agent
 from jupyter_vgpu.agent.tracing import Tracer
 from jupyter_vgpu.agent.web import JsonHandler, make_server
-from jupyter_vgpu.errors import BadValueError, NotAuthorizedError
+from jupyter_vgpu.errors import BadValueError, NotAuthorizedError, VGPUError
 
 
 class _HubHandler(JsonHandler):
@@ -64,6 +66,14 @@ class _Device(_HubHandler):
         self.send({"device": next(view for view in views_of_all if view["uuid"] == uuid)})
 
 
+def _granted_view(new: NewClaim, agent: Agent) -> dict[str, Any]:
+    return {
+        "claim": views.claim_view(new.claim, agent.book),
+        "secret": new.secret,
+        "edits": asdict(new.edits),
+    }
+
+
 class _Claims(_HubHandler):
     def get(self) -> None:
         book = self.agent.book
@@ -76,12 +86,20 @@ class _Claims(_HubHandler):
             holder = 0 if self.is_remote else self.peer().pid
             if holder <= 0:
                 raise BadValueError("while_peer_lives", True, "only for a process that the agent can see is")
-        new = await self.agent.claim(body.request(), holder)
+        self.send(_granted_view(await self.agent.claim(body.request(), holder), self.agent), 201)
+
+
+class _ManyClaims(_HubHandler):
+    async def post(self) -> None:
+        ended = await self.agent.claim_all(parse_claims_body(self.request.body))
         self.send(
             {
-                "claim": views.claim_view(new.claim, self.agent.book),
-                "secret": new.secret,
-                "edits": asdict(new.edits),
+                "granted": [
+                    {"error": one.reason, "message": str(one)}
+                    if isinstance(one, VGPUError)
+                    else _granted_view(one, self.agent)
+                    for one in ended
+                ]
             },
             201,
         )
@@ -144,6 +162,7 @@ def serve_hubs(
         (r"/v1/devices", _Devices, given),
         (r"/v1/devices/([0-9A-Za-z-]{1,64})", _Device, given),
         (r"/v1/claims", _Claims, given),
+        (r"/v1/claims/batch", _ManyClaims, given),
         (r"/v1/claims/([0-9A-Za-z-]{1,64})", _Claim, given),
         (r"/v1/claims/([0-9A-Za-z-]{1,64})/usage", _ClaimUsage, given),
         (r"/v1/claims/([0-9A-Za-z-]{1,64})/events", _ClaimEvents, given),

@@ -37,6 +37,7 @@ from jupyter_vgpu.errors import (
     NoDriverError,
     NotAuthorizedError,
     UnknownDeviceError,
+    VGPUError,
 )
 from jupyter_vgpu.model import Claim, ClaimRequest, Device, Edits
 from jupyter_vgpu.nvml import Nvml
@@ -230,20 +231,57 @@ class Agent:
             BadValueError: It is not allowed.
             NativeLibraryError: The library or pages cannot be had.
         """
+        new = self._bind(request, holder)
+        try:
+            await self._save()
+        except BaseException:
+            self._forget(new.claim.claim_id)
+            raise
+        self._bound(new)
+        if holder is not None:
+            self._hold(new.claim.claim_id)
+        return new
+
+    async def claim_all(self, requests: Sequence[ClaimRequest]) -> list[NewClaim | VGPUError]:
+        """Return new claims made in the order of `requests`, bound and on disk; for each that cannot be had, why.
+
+        They are written to disk together.
+        """
+        found: list[NewClaim | VGPUError] = []
+        try:
+            for request in requests:
+                try:
+                    found.append(self._bind(request, None))
+                except VGPUError as error:
+                    found.append(error)
+            new = [one for one in found if isinstance(one, NewClaim)]
+            if new:
+                await self._save()
+        except BaseException:
+            for one in found:
+                if isinstance(one, NewClaim):
+                    self._forget(one.claim.claim_id)
+            raise
+        for one in new:
+            self._bound(one)
+        return found
+
+    def _bind(self, request: ClaimRequest, holder: int | None) -> NewClaim:
+        """Return a new claim that is not on disk yet; raises as `claim`."""
         claim_id, secret = new_names()
         claim, backend = self.book.admit(request, claim_id, secret, time.time(), self._roster.lingering_grants())
         try:
             edits = backend.prepare(claim, secret, self.node)
             self._roster.add(claim)
             self._holders.note(claim_id, holder)
-            await self._save()
         except BaseException:
             self._forget(claim_id)
             raise
-        log.info("claim %s of %s: %s bound to %s", claim_id, claim.tenant, claim.profile_name, _where(claim))
-        if holder is not None:
-            self._hold(claim_id)
         return NewClaim(claim, secret, edits)
+
+    def _bound(self, new: NewClaim) -> None:
+        claim = new.claim
+        log.info("claim %s of %s: %s bound to %s", claim.claim_id, claim.tenant, claim.profile_name, _where(claim))
 
     async def divide(self, whole: Tenant, body: SubsliceBody, holder: int) -> NewClaim:
         """Return a new part of a slice, bound and on disk; its edits are the slice's with another secret.

@@ -7,7 +7,7 @@ The shapes of the answers are those of docs/contracts.md, "HTTP API of the agent
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -25,12 +25,19 @@ from jupyter_vgpu.client.answers import (
 )
 from jupyter_vgpu.client.asking import UnixConnection, ask
 from jupyter_vgpu.client.endpoints import Endpoint
-from jupyter_vgpu.errors import UnknownClaimError
+from jupyter_vgpu.errors import (
+    AgentUnreachableError,
+    BadValueError,
+    UnknownClaimError,
+    VGPUError,
+    error_from_reason,
+)
 from jupyter_vgpu.model import ClaimRequest, Edits, Profile
 from jupyter_vgpu.units import PPM
 
 SYSTEM_RUNTIME_DIR = Path("/run/jupyter-vgpu")
 TIMEOUT_SECONDS = 5.0
+_MOST_AT_ONCE = 16  # in one question: a body has 64 KiB at most
 
 
 @dataclass(frozen=True)
@@ -158,20 +165,37 @@ class HubClient:
             BadValueError: The request is not allowed.
             AgentUnreachableError: No agent; nothing is claimed, or it is found again in `claims()`.
         """
-        body: dict[str, Any] = {
-            "tenant": request.tenant,
-            "hub": request.hub,
-            "uid": request.uid,
-            "profile": profile_to_wire(request.profile, request.backend),
-        }
+        body = _claim_to_wire(request)
         if while_this_process_lives:
             body["while_peer_lives"] = True
-        if request.isolation:
-            body["isolation"] = request.isolation
-        if request.is_spread:
-            body["spread"] = True
-        answer = self._ask("POST", "/v1/claims", body)
-        return GrantedClaim(answer["claim"], answer["secret"], Edits(**answer["edits"]))
+        return _granted(self._ask("POST", "/v1/claims", body))
+
+    def create_claims(self, requests: Sequence[ClaimRequest]) -> list[GrantedClaim | VGPUError]:
+        """Return new claims, made in the order of `requests` and by few questions; for each that was not made, why.
+
+        Raises nothing of its own: where no agent answers, that is why.
+        """
+        found: list[GrantedClaim | VGPUError] = []
+        at_once = _MOST_AT_ONCE
+        while len(found) < len(requests):
+            some = requests[len(found) : len(found) + at_once]
+            try:
+                found += self._create_together(some)
+            except VGPUError as error:
+                if len(some) > 1 and (isinstance(error, BadValueError) or type(error) is VGPUError):
+                    # One of them is not allowed, or an older agent knows no batches. Nothing was done.
+                    at_once = 1
+                    continue
+                # Where no agent answers, those after would fare no better.
+                is_away = isinstance(error, AgentUnreachableError)
+                found += [error] * (len(requests) - len(found) if is_away else len(some))
+        return found
+
+    def _create_together(self, requests: Sequence[ClaimRequest]) -> list[GrantedClaim | VGPUError]:
+        if len(requests) == 1:
+            return [self.create_claim(requests[0])]
+        answer = self._ask("POST", "/v1/claims/batch", {"claims": [_claim_to_wire(one) for one in requests]})
+        return [_granted(one) if "claim" in one else _refused(one) for one in answer["granted"]]
 
     def get_claim(self, claim_id: str) -> ClaimInfo:
         """Return one claim.
@@ -297,6 +321,28 @@ class UserClient:
         url = f"/v1/subslices/{_segment(claim_id)}"
         answer = _ask(self.api, "DELETE", url, self.secret, None, self._timeout_seconds)
         return cast("SubsliceInfo | None", answer["subslice"])
+
+
+def _claim_to_wire(request: ClaimRequest) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "tenant": request.tenant,
+        "hub": request.hub,
+        "uid": request.uid,
+        "profile": profile_to_wire(request.profile, request.backend),
+    }
+    if request.isolation:
+        body["isolation"] = request.isolation
+    if request.is_spread:
+        body["spread"] = True
+    return body
+
+
+def _granted(answer: Mapping[str, Any]) -> GrantedClaim:
+    return GrantedClaim(answer["claim"], answer["secret"], Edits(**answer["edits"]))
+
+
+def _refused(answer: Mapping[str, Any]) -> VGPUError:
+    return error_from_reason(str(answer.get("error")), str(answer.get("message")))
 
 
 def _segment(claim_id: str) -> str:

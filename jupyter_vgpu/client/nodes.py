@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 from jupyter_vgpu.client.answers import ClaimInfo, DeviceInfo, HealthInfo, UsageInfo
@@ -21,11 +22,12 @@ from jupyter_vgpu.client.endpoints import Endpoint
 from jupyter_vgpu.client.rooms import room_of
 from jupyter_vgpu.errors import AgentUnreachableError, NoCapacityError, UnknownClaimError, UnknownDeviceError, VGPUError
 from jupyter_vgpu.model import ClaimRequest
-from jupyter_vgpu.placement import best_rooms
+from jupyter_vgpu.placement import Room, best_rooms
 
 log = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
+Wanted = tuple[ClaimRequest, Sequence[DeviceInfo]]  # a claim, and the devices that `Nodes.devices` returned lately
 
 # For so long a node that did not answer is not asked again by those who wait for the answer.
 SILENCE_SECONDS = 5.0
@@ -64,6 +66,10 @@ class OneNode:
     def create_claim(self, request: ClaimRequest, devices: Sequence[DeviceInfo] | None = None) -> GrantedClaim:
         """Return a new claim; see `HubClient.create_claim`."""
         return self.client.create_claim(request)
+
+    def create_claims(self, wanted: Sequence[Wanted]) -> list[GrantedClaim | VGPUError]:
+        """Return new claims, or why not; see `HubClient.create_claims`."""
+        return self.client.create_claims([request for request, _ in wanted])
 
     def healths(self) -> dict[str, HealthInfo]:
         """Return the agent's account of itself.
@@ -177,8 +183,15 @@ class Nodes:
         self, names: Collection[str], question: Callable[[HubClient], _Result]
     ) -> tuple[dict[str, _Result], dict[str, VGPUError]]:
         """Return what the nodes answer, all asked at once, and why some do not."""
-        asked = {name: self._threads.submit(question, self._clients[name]) for name in names}
-        deadline = time.monotonic() + max(self._clients[name].timeout_seconds for name in names) + _MARGIN_SECONDS
+        return self._ask_each({name: partial(question, self._clients[name]) for name in names})
+
+    def _ask_each(
+        self, questions: Mapping[str, Callable[[], _Result]]
+    ) -> tuple[dict[str, _Result], dict[str, VGPUError]]:
+        names = questions.keys()
+        asked = {name: self._threads.submit(question) for name, question in questions.items()}
+        longest_seconds = max((self._clients[name].timeout_seconds for name in names), default=0.0)
+        deadline = time.monotonic() + longest_seconds + _MARGIN_SECONDS
         answers: dict[str, _Result] = {}
         troubles: dict[str, VGPUError] = {}
         for name, answer in asked.items():
@@ -206,12 +219,61 @@ class Nodes:
             NoCapacityError: It fits on no node that answers.
             VGPUError: As `HubClient.create_claim`.
         """
-        rooms = [room_of(device) for device in (self.devices() if devices is None else devices)]
-        isolation = f"{request.hub}: {request.isolation}" if request.isolation else ""
-        trouble: VGPUError | None = None
+        return self._create(request, [room_of(device) for device in (self.devices() if devices is None else devices)])
+
+    def create_claims(self, wanted: Sequence[Wanted]) -> list[GrantedClaim | VGPUError]:
+        """Return new claims, or why not: all nodes are asked at once, each for its own in the order of `wanted`.
+
+        What does not come about on the node that placement chose is asked for on the others, one after the other.
+        """
+        chosen: dict[str, list[int]] = {}
+        found: dict[int, GrantedClaim | VGPUError] = {}
+        for number, (request, devices) in enumerate(wanted):
+            try:
+                chosen.setdefault(_node_for(request, [room_of(device) for device in devices]), []).append(number)
+            except NoCapacityError as error:
+                found[number] = NoCapacityError(f"{error}{self.silence()}")
+            except VGPUError as error:
+                found[number] = error
+        answers, troubles = self._ask_each(
+            {
+                name: partial(self._clients[name].create_claims, [wanted[number][0] for number in numbers])
+                for name, numbers in chosen.items()
+            }
+        )
+        for name, numbers in chosen.items():
+            ended = answers.get(name) or [troubles[name]] * len(numbers)
+            for number, one in zip(numbers, ended, strict=True):
+                if isinstance(one, GrantedClaim):
+                    found[number] = self._is_on(name, one)
+                elif isinstance(one, (NoCapacityError, AgentUnreachableError)):
+                    self._note(name, one)
+                    found[number] = self._elsewhere(
+                        name, one if name in troubles else _of_node(name, one), *wanted[number]
+                    )
+                else:
+                    found[number] = one
+        return [found[number] for number in range(len(wanted))]
+
+    def _elsewhere(
+        self, node: str, trouble: VGPUError, request: ClaimRequest, devices: Sequence[DeviceInfo]
+    ) -> GrantedClaim | VGPUError:
+        """Return a claim on another node than `node`, where that could not be, or why not."""
+        try:
+            return self._create(request, [room for room in map(room_of, devices) if room.node != node], trouble)
+        except VGPUError as error:
+            return error
+
+    def _is_on(self, node: str, granted: GrantedClaim) -> GrantedClaim:
+        with self._lock:
+            self._claims[granted.claim["claim"]] = node
+        granted.claim["node"] = node
+        return replace(granted, node=node)
+
+    def _create(self, request: ClaimRequest, rooms: list[Room], trouble: VGPUError | None = None) -> GrantedClaim:
         while True:
             try:
-                node = best_rooms(rooms, request.profile, isolation, request.is_spread)[0].node
+                node = _node_for(request, rooms)
             except NoCapacityError as error:
                 if isinstance(trouble, AgentUnreachableError):
                     raise trouble from None
@@ -224,10 +286,7 @@ class Nodes:
                 self._note(node, error)
                 rooms = [room for room in rooms if room.node != node]
                 continue
-            with self._lock:
-                self._claims[granted.claim["claim"]] = node
-            granted.claim["node"] = node
-            return replace(granted, node=node)
+            return self._is_on(node, granted)
 
     def release_claim(self, claim_id: str) -> ClaimInfo | None:
         """Release a claim and return it; `None` when no node has it.
@@ -317,6 +376,11 @@ def agents_at(
         return OneNode(HubClient(runtime_dir, timeout_seconds=timeout_seconds))
     clients = {name: HubClient(endpoint, timeout_seconds=timeout_seconds) for name, endpoint in endpoints.items()}
     return Nodes(clients, placing, say)
+
+
+def _node_for(request: ClaimRequest, rooms: Sequence[Room]) -> str:
+    isolation = f"{request.hub}: {request.isolation}" if request.isolation else ""
+    return best_rooms(rooms, request.profile, isolation, request.is_spread)[0].node
 
 
 def _of_node(name: str, error: VGPUError) -> VGPUError:

@@ -1,17 +1,16 @@
 """How a claim is made: written down, asked for at the agent, and written down again. All of it runs in threads.
 
-Those who are served by one look go together where they can: they are written down by one commit, the agent is asked
-for one after the other, and while it is asked for the next, the last is being written down.
+Those who are served by one look go together: they are written down by one commit, the agent is asked for all of them
+by one question, and what it has said is written down by one commit more.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 from jupyter_vgpu.client import GrantedClaim, Nodes, OneNode
-from jupyter_vgpu.errors import AgentUnreachableError, VGPUError
+from jupyter_vgpu.errors import VGPUError
 from jupyter_vgpu.hub.admission import Admission, Admitted, Ask
 from jupyter_vgpu.hub.errands import Errand, Errands
 from jupyter_vgpu.hub.reconciliation import tenant_name
@@ -49,54 +48,64 @@ class Claiming:
             VGPUError: As `ClaimDesk.take`.
         """
         admitted = self._errands.from_ledger(self._admission.let_in, ask)
-        return self._write_down(ask, admitted, self._ask_agent(ask, admitted))
+        try:
+            granted = self._client.create_claim(self._request(ask, admitted), ask.devices)
+        except VGPUError as error:
+            # If the agent did grant it and only its answer was lost, reconciliation finds the claim.
+            self._errands.from_ledger(self._close, admitted, error)
+            raise
+        try:
+            self._errands.from_ledger(self._bind, ask, admitted, granted)
+        except VGPUError:
+            self._client.release_claim(granted.claim["claim"])
+            raise
+        return self._told(ask, granted)
 
     def claim_all(self, asks: Sequence[Ask], errands: Sequence[Errand[GrantedClaim]]) -> None:
         """Make claims in their order; `errands`, one for each, get what comes of them. Blocking, raises nothing."""
         try:
-            found = self._errands.from_ledger(self._admission.let_all_in, asks)
+            ended = self._claim_all(asks)
         except BaseException as error:  # who waits for an errand must hear of it, whatever it is
-            for errand in errands:
-                errand.fail(error)
-            return
-        left = deque(zip(asks, errands, found, strict=True))
-        while left:
-            ask, errand, admitted = left.popleft()
-            if isinstance(admitted, VGPUError):
-                errand.fail(admitted)
-                continue
-            try:
-                granted = self._ask_agent(ask, admitted)
-            except AgentUnreachableError as error:
-                errand.fail(error)
-                self._let_out([(errand, admitted) for _, errand, admitted in left], error)  # they would fare no better
-                return
-            except BaseException as error:
-                errand.fail(error)
-                continue
-            self._errands.go_on(errand, self._write_down, ask, admitted, granted)
+            ended = [error] * len(asks)
+        for ask, errand, end in zip(asks, errands, ended, strict=True):
+            if isinstance(end, BaseException):
+                errand.fail(end)
+            else:
+                errand.end(self._told(ask, end))
 
-    def _let_out(
-        self, left: Sequence[tuple[Errand[GrantedClaim], Admitted | VGPUError]], error: AgentUnreachableError
-    ) -> None:
-        """Ask for nothing for those who were let in; what cannot be written down now is reconciled."""
-
-        def close() -> None:
-            with self._ledger.together():
-                for _, admitted in left:
-                    if isinstance(admitted, Admitted):
-                        self._ledger.close_entry(admitted.entry_id, f"not asked for: {error.reason}")
-
+    def _claim_all(self, asks: Sequence[Ask]) -> list[GrantedClaim | BaseException]:
+        found = self._errands.from_ledger(self._admission.let_all_in, asks)
+        let_in = [(ask, one) for ask, one in zip(asks, found, strict=True) if isinstance(one, Admitted)]
+        answers = self._client.create_claims([(self._request(ask, one), ask.devices) for ask, one in let_in])
+        ended: Sequence[GrantedClaim | VGPUError] = answers
         try:
-            self._errands.from_ledger(close)
+            self._errands.from_ledger(self._write_all_down, let_in, answers)
         except VGPUError as trouble:
-            self._log.error("that %d claims were not asked for is not written down: %s", len(left), trouble)
-        finally:
-            for errand, admitted in left:
-                errand.fail(error if isinstance(admitted, Admitted) else admitted)
+            ended = [trouble] * len(answers)
+            self._give_all_back([one.claim["claim"] for one in answers if isinstance(one, GrantedClaim)])
+        left = iter(ended)
+        return [next(left) if isinstance(one, Admitted) else one for one in found]
 
-    def _ask_agent(self, ask: Ask, admitted: Admitted) -> GrantedClaim:
-        request = ClaimRequest(
+    def _write_all_down(
+        self, let_in: Sequence[tuple[Ask, Admitted]], answers: Sequence[GrantedClaim | VGPUError]
+    ) -> None:
+        with self._ledger.together():
+            for (ask, admitted), answer in zip(let_in, answers, strict=True):
+                if isinstance(answer, GrantedClaim):
+                    self._bind(ask, admitted, answer)
+                else:
+                    self._close(admitted, answer)
+
+    def _give_all_back(self, claim_ids: Sequence[str]) -> None:
+        """Release what could not be written down; what cannot be released now is reconciled."""
+        for claim_id in claim_ids:
+            try:
+                self._client.release_claim(claim_id)
+            except VGPUError as error:
+                self._log.warning("claim %s is not written down and cannot be released now: %s", claim_id, error)
+
+    def _request(self, ask: Ask, admitted: Admitted) -> ClaimRequest:
+        return ClaimRequest(
             tenant=tenant_name(*ask.key),
             hub=self._ledger.hub_name,
             uid=ask.uid,
@@ -104,22 +113,17 @@ class Claiming:
             isolation=self._rules.isolated.group_of(ask.key[0], ask.groups),
             is_spread=self._rules.is_spread,
         )
-        try:
-            return self._client.create_claim(request, ask.devices)
-        except VGPUError as error:
-            # If the agent did grant it and only its answer was lost, reconciliation finds the claim.
-            self._errands.from_ledger(self._ledger.close_entry, admitted.entry_id, f"{error.reason}: {error}")
-            raise
 
-    def _write_down(self, ask: Ask, admitted: Admitted, granted: GrantedClaim) -> GrantedClaim:
+    def _close(self, admitted: Admitted, error: VGPUError) -> None:
+        self._ledger.close_entry(admitted.entry_id, f"{error.reason}: {error}")
+
+    def _bind(self, ask: Ask, admitted: Admitted, granted: GrantedClaim) -> None:
         claim = granted.claim
         place_id = None if ask.place is None else ask.place.place_id
-        try:
-            how = claim["backend"], claim["devices"], place_id, granted.node or self._node
-            self._errands.from_ledger(self._ledger.bind, admitted.entry_id, claim["claim"], *how)
-        except VGPUError:
-            self._client.release_claim(claim["claim"])
-            raise
-        tenant = tenant_name(*ask.key)
+        how = claim["backend"], claim["devices"], place_id, granted.node or self._node
+        self._ledger.bind(admitted.entry_id, claim["claim"], *how)
+
+    def _told(self, ask: Ask, granted: GrantedClaim) -> GrantedClaim:
+        claim, tenant = granted.claim, tenant_name(*ask.key)
         self._log.info("%s holds claim %s: %s by %s", tenant, claim["claim"], ask.profile.name, claim["backend"])
         return granted

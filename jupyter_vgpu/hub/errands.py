@@ -54,6 +54,12 @@ class Errand(Generic[_Result]):
             self._ready_at = time.monotonic()
             self._done.set_exception(error)
 
+    def end(self, result: _Result) -> None:
+        """Let `result` come of it."""
+        if self._done.set_running_or_notify_cancel():
+            self._ready_at = time.monotonic()
+            self._done.set_result(result)
+
     def withdraw(self) -> None:
         """Let it not be done if it has not begun: its `future` is cancelled then, and else as it would be."""
         self._done.cancel()
@@ -84,10 +90,6 @@ class Errands:
     def to_agent(self, work: Callable[..., _Result], *args: Any) -> Errand[_Result]:
         """Send a thread to the agent; `work` may use `from_ledger`."""
         return _sent(self._agent_threads, Errand(), work, *args)
-
-    def go_on(self, errand: Errand[_Result], work: Callable[..., _Result], *args: Any) -> None:
-        """Send another thread with an errand that has been begun; as `to_agent`."""
-        _sent(self._agent_threads, errand, work, *args)
 
     def in_turn(self, work: Callable[..., _Result], *args: Any) -> Errand[_Result]:
         """Do as `to_agent`, each after the one before has come back."""

@@ -10,11 +10,15 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from jupyter_vgpu.client import GrantedClaim
+from jupyter_vgpu.config import parse_profiles
 from jupyter_vgpu.errors import BadValueError, NoCapacityError, UnknownClaimError
+from jupyter_vgpu.model import ClaimRequest
 from jupyter_vgpu.native import INTERCEPT_LIBRARY, SIMULATED_DRIVER_DIR
 
 GOOD = {
@@ -25,13 +29,22 @@ GOOD = {
 }
 
 
-def post(agent: Any, body: Any) -> tuple[int, Any]:
-    """Return status and body of a claim asked for with `body` as it is."""
+BATCH = "/v1/claims/batch"
+
+
+def sized(part: float, number: int) -> dict[str, Any]:
+    """Return a claim of a part of a device."""
+    profile = {"name": "some", "share": part, "memory_fraction": part}
+    return {**GOOD, "tenant": f"user-{number}", "profile": profile}
+
+
+def post(agent: Any, body: Any, path: str = "/v1/claims") -> tuple[int, Any]:
+    """Return status and body of a claim, or at another path of several, asked for with `body` as it is."""
     connection = http.client.HTTPConnection("localhost", timeout=60)
     connection.sock = socket.socket(socket.AF_UNIX)
     connection.sock.connect(str(agent.folder / "hub.sock"))
     try:
-        connection.request("POST", "/v1/claims", body if isinstance(body, bytes) else json.dumps(body))
+        connection.request("POST", path, body if isinstance(body, bytes) else json.dumps(body))
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
     finally:
@@ -78,6 +91,63 @@ def test_the_secret_is_given_once_and_kept_nowhere(agent: Any) -> None:
     assert granted.secret not in json.dumps(agent.hub.claims())
     assert granted.secret not in (agent.folder / "state.json").read_text()
     assert granted.secret not in agent.log
+
+
+def test_many_are_made_in_order_and_those_that_do_not_fit_are_told_why(agent: Any) -> None:
+    sizes = [0.5, 1, 0.5, 1, 0.5]  # of two devices: the second half fits beside the first, and no second whole
+
+    status, answer = post(agent, {"claims": [sized(size, number) for number, size in enumerate(sizes)]}, BATCH)
+
+    assert status == 201
+    assert [one.get("error") for one in answer["granted"]] == [None, None, None, "no-capacity", "no-capacity"]
+    assert "no part of any device is free" in answer["granted"][4]["message"]
+    held = [one["claim"] for one in answer["granted"] if "claim" in one]
+    assert [claim["tenant"] for claim in held] == ["user-0", "user-1", "user-2"]
+    assert agent.hub.claims() == held
+    on_disk = (agent.folder / "state.json").read_text()
+    assert all(claim["claim"] in on_disk for claim in held)
+    assert len({one["secret"] for one in answer["granted"] if "claim" in one}) == 3
+
+
+@pytest.mark.parametrize(
+    ("bodies", "said"),
+    [
+        pytest.param([GOOD, {**GOOD, "uid": -1}], "claims.1.uid", id="one that is not allowed is enough"),
+        pytest.param(
+            [GOOD, {**GOOD, "profile": {"name": "x", "shrae": 1}}], "only the keys name, share", id="a key that is none"
+        ),
+        pytest.param(
+            [GOOD, {**GOOD, "while_peer_lives": True}], "asked for by itself", id="one that is to die with us"
+        ),
+        pytest.param([], "claims", id="none"),
+        pytest.param([GOOD] * 65, "claims", id="more than 64"),
+    ],
+)
+def test_many_of_which_one_is_not_allowed_are_none(agent: Any, bodies: Any, said: str) -> None:
+    status, answer = post(agent, {"claims": bodies}, BATCH)
+
+    assert (status, answer["error"]) == (400, "bad-value")
+    assert said in answer["message"]
+    assert agent.hub.claims() == []
+
+
+def test_a_client_that_asks_for_many_hears_of_each_what_came_of_it(agent: Any) -> None:
+    (quarter,) = parse_profiles({"1/4 GPU": {"share": "1/4"}})
+    wanted = [
+        *[quarter] * 20,
+        replace(quarter, backend="no such"),
+        quarter,
+    ]  # more than one question, and two devices full after eight
+
+    ended = agent.hub.create_claims([ClaimRequest(f"user-{n}", "hub", 1000, one) for n, one in enumerate(wanted)])
+
+    granted = [one.claim for one in ended if isinstance(one, GrantedClaim)]
+    assert [claim["tenant"] for claim in granted] == [f"user-{number}" for number in range(8)]
+    assert agent.hub.claims() == granted
+    assert [getattr(one, "reason", "") for one in ended] == [""] * 8 + ["no-capacity"] * 12 + [
+        "bad-value",
+        "no-capacity",
+    ]
 
 
 def test_what_is_free_shrinks_with_a_claim_and_comes_back(agent: Any) -> None:

@@ -48,22 +48,19 @@ async def test_time_outside_of_a_stopwatch_is_counted_by_none() -> None:
 
 
 @pytest.mark.asyncio
-async def test_errands_in_turn_are_done_in_order_and_may_go_on_beside_one_another() -> None:
-    errands, may_go_on, done = Errands(), threading.Event(), []
-    begun = Errand[bool]()
+async def test_errands_in_turn_are_done_in_order_and_may_say_what_comes_of_others() -> None:
+    errands, done = Errands(), []
+    another = Errand[str]()
 
     def first() -> None:
         done.append("first")
-        errands.go_on(begun, may_go_on.wait, GENEROUS_SECONDS)
+        another.end("said by the first")
 
     sent = [errands.in_turn(first), *(errands.in_turn(done.append, name) for name in ("second", "third"))]
     await asyncio.gather(*(errand.result() for errand in sent))
-    was_done = begun.future.done()
-    may_go_on.set()
 
     assert done == ["first", "second", "third"]
-    assert not was_done
-    assert await begun.result()
+    assert await another.result() == "said by the first"
 
 
 @pytest.mark.asyncio

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from sqlalchemy import event
 
 from jupyter_vgpu.client import HubClient
 from jupyter_vgpu.config import parse_profiles
+from jupyter_vgpu.errors import AgentUnreachableError
 from jupyter_vgpu.hub.admission import Ask
 from jupyter_vgpu.hub.desk import ClaimDesk
 from jupyter_vgpu.hub.queue import WaitingRoom
@@ -24,6 +25,7 @@ from jupyter_vgpu.quotas import parse_quotas
 QUARTER, WHOLE = parse_profiles({"1/4 GPU": {"share": "1/4"}, "whole GPU": {"backend": "whole"}})
 LOOK_AGAIN_SECONDS = 0.05
 UID = os.getuid()
+BATCH = "POST /v1/claims/batch"
 
 
 class CountedClient(HubClient):
@@ -41,9 +43,9 @@ class CountedClient(HubClient):
 class Room:
     """A queue at a real agent, and what is done in its ledger: each statement by its first words, and `commit`."""
 
-    def __init__(self, runtime_dir: Path, folder: Path) -> None:
+    def __init__(self, runtime_dir: Path, folder: Path, client: type[CountedClient] = CountedClient) -> None:
         self.ledger = Ledger(f"sqlite:///{folder / 'ledger.sqlite'}")
-        self.client = CountedClient(runtime_dir, timeout_seconds=60)
+        self.client: Any = client(runtime_dir, timeout_seconds=60)
         self.desk = ClaimDesk(self.client, self.ledger, "here", parse_quotas({"everyone": {"slices": 1}}))
         self.waiting = WaitingRoom(self.desk, timeout_seconds=600.0)
         self.done: list[str] = []
@@ -86,7 +88,9 @@ async def test_a_start_that_need_not_wait_asks_the_agent_twice_and_commits_three
 
 
 @pytest.mark.asyncio
-async def test_those_who_are_served_by_one_look_are_let_in_by_one_commit(room: Room) -> None:
+async def test_those_who_are_served_by_one_look_are_let_in_by_one_commit_and_asked_for_by_one_question(
+    room: Room,
+) -> None:
     users = [f"user-{number}" for number in range(4)]
     await room.waiting.claim(("all", ""), UID, WHOLE)
     starts = [asyncio.ensure_future(room.waiting.claim((user, ""), UID, QUARTER)) for user in users]
@@ -100,11 +104,12 @@ async def test_those_who_are_served_by_one_look_are_let_in_by_one_commit(room: R
     await room.clear(*users)
 
     assert len({turn.granted.claim["claim"] for turn in turns}) == 4
-    assert asked["POST /v1/claims"] == 4
+    assert {question: count for question, count in asked.items() if question.startswith("POST")} == {BATCH: 1}
     transactions = [list(group) for is_end, group in groupby(done, lambda one: one == "commit") if not is_end]
     letting_in = [one for one in transactions if "INSERT INTO vgpu_claims" in one]
     assert [one.count("INSERT INTO vgpu_claims") for one in letting_in] == [4]
-    assert sum("UPDATE vgpu_claims SET" in one for one in transactions) == 5  # what each got, and what was given back
+    # What they got is written down at once too, and before that what was given back.
+    assert [one.count("UPDATE vgpu_claims SET") for one in transactions if "UPDATE vgpu_claims SET" in one] == [1, 4]
 
 
 @pytest.mark.asyncio
@@ -131,14 +136,96 @@ async def test_who_is_served_with_others_and_may_have_no_more_is_refused_and_the
 @pytest.mark.asyncio
 async def test_where_no_agent_answers_those_after_are_not_asked_for_and_hold_nothing(tmp_path: Path) -> None:
     room = Room(tmp_path / "nobody-is-there", tmp_path)
-    users = [f"user-{number}" for number in range(3)]
+    users = [f"user-{number}" for number in range(20)]
 
     claims = room.desk.take_in_turn([Ask((user, ""), UID, QUARTER) for user in users])
     ended = await asyncio.gather(*claims, return_exceptions=True)
 
-    assert [getattr(end, "reason", repr(end)) for end in ended] == ["agent-unreachable"] * 3
-    assert room.client.asked == ["POST /v1/claims"]
+    assert [getattr(end, "reason", repr(end)) for end in ended] == ["agent-unreachable"] * 20
+    assert room.client.asked == [BATCH]
     assert room.ledger.open_entries() == []
-    (last,) = room.ledger.history("user-2")
-    assert last.ended_because == "not asked for: agent-unreachable"
+    (last,) = room.ledger.history("user-19")
+    assert last.ended_because.startswith("agent-unreachable: ")
+    room.ledger.close()
+
+
+class Interrupted(CountedClient):
+    """A client to whom something happens when the agent has made claims, and before their answer is read."""
+
+    happens: Callable[[], None] = staticmethod(lambda: None)
+
+    def _ask(self, method: str, url: str, *args: Any, **kwargs: Any) -> Any:
+        answer = super()._ask(method, url, *args, **kwargs)
+        if method == "POST":
+            self.happens()
+        return answer
+
+
+async def taken(room: Room, users: list[str]) -> list[str]:
+    """Return how it ended when all of `users` were served together."""
+    devices = await room.desk.devices()
+    asks = [Ask((user, ""), UID, QUARTER, devices=devices) for user in users]
+    ended = await asyncio.gather(*room.desk.take_in_turn(asks), return_exceptions=True)
+    return [getattr(end, "reason", repr(end)) for end in ended]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("users", [["ada"], ["ada", "bob", "eve"]], ids=["one", "several together"])
+async def test_what_cannot_be_written_down_is_given_back(agent: Any, tmp_path: Path, users: list[str]) -> None:
+    room = Room(agent.runtime_dir, tmp_path, Interrupted)
+    file, away = tmp_path / "ledger.sqlite", tmp_path / "away"
+    room.client.happens = lambda: file.rename(away) and None
+
+    ended = await taken(room, users)
+
+    assert ended == ["ledger"] * len(users)
+    assert agent.claims() == []
+    away.rename(file)
+    assert {entry.state for entry in room.ledger.open_entries()} == {"pending"}
+    assert await room.desk.reconcile(dict)
+    assert room.ledger.open_entries() == []
+    room.ledger.close()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("users", [["ada"], ["ada", "bob", "eve"]], ids=["one", "several together"])
+async def test_claims_of_which_the_hub_has_not_heard_are_found_and_released(
+    agent: Any, tmp_path: Path, users: list[str]
+) -> None:
+    """As when the hub ends, or the answer is lost, between the agent's making them and their being written down."""
+    room = Room(agent.runtime_dir, tmp_path, Interrupted)
+
+    def lost() -> None:
+        raise AgentUnreachableError("the answer is lost")
+
+    room.client.happens = lost
+    ended = await taken(room, users)
+    held = sorted(claim["tenant"] for claim in agent.claims())
+    reconciled = await room.desk.reconcile(dict)
+
+    assert ended == ["agent-unreachable"] * len(users)
+    assert (held, reconciled) == (users, True)
+    assert (agent.claims(), room.ledger.open_entries()) == ([], [])
+    room.ledger.close()
+
+
+class Older(CountedClient):
+    """A client of an agent that does not know of batches yet, and says so."""
+
+    def _ask(self, method: str, url: str, *args: Any, **kwargs: Any) -> Any:
+        url = url.replace("batch", "no-such-path/batch")
+        return super()._ask(method, url, *args, **kwargs)
+
+
+@pytest.mark.asyncio
+async def test_an_older_agent_is_asked_for_one_after_the_other(agent: Any, tmp_path: Path) -> None:
+    room = Room(agent.runtime_dir, tmp_path, Older)
+    users = ["ada", "bob", "eve"]
+
+    ended = await taken(room, users)
+    held = sorted(claim["tenant"] for claim in agent.claims())
+    await room.clear(*users)
+
+    assert all("GrantedClaim" in end for end in ended)
+    assert held == users
     room.ledger.close()

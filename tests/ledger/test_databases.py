@@ -66,6 +66,25 @@ def test_a_life_of_a_claim_and_of_a_place_in_the_queue(url: str) -> None:
     ledger.close()
 
 
+def test_what_several_got_is_written_down_together_or_not_at_all(url: str) -> None:
+    ledger = Ledger(url)
+    entries = [ledger.open_entry(user, "", user, "1/4 GPU", "node") for user in ("ada", "bob")]
+    place = ledger.places.take("ada", "", "1/4 GPU")
+
+    with pytest.raises(LedgerError), ledger.together():
+        ledger.bind(entries[0], "c1", "intercept", [], place.place_id)
+        ledger.bind(entries[1] + 99, "c2", "intercept", [])
+    states_after_failure, waiting_after_failure = [one.state for one in ledger.open_entries()], ledger.places.all()
+    with ledger.together():
+        ledger.bind(entries[0], "c1", "intercept", [], place.place_id)
+        ledger.bind(entries[1], "c2", "intercept", [])
+
+    assert (states_after_failure, waiting_after_failure) == (["pending", "pending"], [place])
+    assert [(one.state, one.claim_id) for one in ledger.open_entries()] == [("bound", "c1"), ("bound", "c2")]
+    assert ledger.places.all() == []
+    ledger.close()
+
+
 def test_a_place_in_the_queue_outlives_the_hub(url: str) -> None:
     ledger = Ledger(url)
     place = ledger.places.take("bob", "", "1/4 GPU")

@@ -11,7 +11,7 @@ import pytest
 
 from harness.hubs import Agent
 from harness.waiting import wait_until
-from jupyter_vgpu.client import HubClient, Nodes, parse_endpoint
+from jupyter_vgpu.client import GrantedClaim, HubClient, Nodes, parse_endpoint
 from jupyter_vgpu.config import parse_profiles
 from jupyter_vgpu.errors import AgentUnreachableError, NoCapacityError, NotAuthorizedError, UnknownDeviceError
 from jupyter_vgpu.model import ClaimRequest, Profile
@@ -123,6 +123,33 @@ def test_what_another_hub_took_meanwhile_is_looked_for_on_the_other_node(nodes: 
     granted = nodes.create_claim(a_request(), seen)
 
     assert granted.node == "far"
+
+
+def test_many_go_to_the_nodes_that_have_room_for_them_and_what_was_taken_meanwhile_is_found_elsewhere(
+    nodes: Nodes, near: Any
+) -> None:
+    seen = nodes.devices()
+    near.make_claim("somebody", "another hub")
+    wanted = ["whole", "whole", "two", "three"]  # near's only device is not free any more; far has two
+
+    first, second, third, fourth = nodes.create_claims([(a_request(one), seen) for one in wanted])
+
+    assert [getattr(one, "node", one) for one in (first, second)] == ["far", "far"]
+    assert isinstance(third, NoCapacityError)
+    assert isinstance(fourth, NoCapacityError) and "each of 3 devices of one node" in str(fourth)
+    assert sorted(claim["node"] for claim in nodes.claims()[0]) == ["far", "far", "near"]
+    assert all(nodes.node_of(one.claim["claim"]) == "far" for one in (first, second) if isinstance(one, GrantedClaim))
+
+
+def test_many_are_made_where_an_agent_answers(nodes: Nodes, near: Any) -> None:
+    near.make_claim("somebody", "another hub")  # the fullest device, which would be the first choice, is near's
+    seen = nodes.devices()
+    near.stop()
+
+    ended = nodes.create_claims([(a_request(), seen) for _ in range(4)])
+
+    assert [getattr(one, "node", one) for one in ended] == ["far"] * 4
+    assert "near" in nodes.silence()
 
 
 def test_when_all_nodes_are_full_that_is_said_and_nothing_is_held(nodes: Nodes) -> None:
