@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from traitlets.config import LoggingConfigurable
@@ -249,6 +249,18 @@ class ClaimDesk(LoggingConfigurable):
         for entry in entries:
             if not entry.claim_id:
                 await self.book.close(entry, because)
+
+    async def give_back_unheard(self, keys: Collection[ServerKey]) -> None:
+        """Release what the agent may have granted to servers that hold nothing: its answer did not come, or came late.
+
+        Raises:
+            VGPUError: The agent does not answer.
+        """
+        claims, _ = await self._errands.ask_agent(self._client.claims)
+        ours = {(self._ledger.hub_name, tenant_name(*key)) for key in keys}
+        for claim in claims:
+            if (claim["hub"], claim["tenant"]) in ours:
+                await self._release(claim["tenant"], claim["claim"], "that it was granted was not heard", [])
 
     async def _wait_until_taken(self, key: ServerKey) -> None:
         """Wait for a claim that is being made, if any: at most as long as the agent may take to answer."""

@@ -70,6 +70,7 @@ class WaitingRoom(LoggingConfigurable):
         self._door.set()
         self._opened_at = 0.0
         self._server: asyncio.Task[None] | None = None
+        self._unheard: set[ServerKey] = set()  # who wait, and whose claims may have been made all the same
         self._hurrying = 0  # starts that did not have to wait and whose claims are being made
 
     async def claim(
@@ -218,6 +219,7 @@ class WaitingRoom(LoggingConfigurable):
             await self._write_end(key, wait.place, outcome)
 
     def _take_off_line(self, key: ServerKey) -> None:
+        self._unheard.discard(key)
         self._line.remove(key)
         self._places = None
 
@@ -237,6 +239,9 @@ class WaitingRoom(LoggingConfigurable):
             await self._door.wait()
             look = look_after(look, self._desk.freed.hear(), now(), idle_from, self._opened_at)
             try:
+                if self._unheard:
+                    await self._desk.give_back_unheard(self._unheard)
+                    self._unheard.clear()
                 refused: set[Wish] = set()
                 while await self._serve_some(look, refused):
                     if look.left_nobody:
@@ -292,6 +297,7 @@ class WaitingRoom(LoggingConfigurable):
             refused.add(wait.wish)  # another hub was faster, or the agent knows better
             return False
         except (AgentUnreachableError, LedgerError):
+            self._unheard.add(key)
             raise  # it is no fault of who waits
         except VGPUError as error:
             if not wait.granted.done():

@@ -24,6 +24,7 @@ from jupyter_vgpu.quotas import parse_quotas
 
 QUARTER, WHOLE = parse_profiles({"1/4 GPU": {"share": "1/4"}, "whole GPU": {"backend": "whole"}})
 LOOK_AGAIN_SECONDS = 0.05
+GENEROUS_SECONDS = 120.0
 UID = os.getuid()
 BATCH = "POST /v1/claims/batch"
 
@@ -206,6 +207,35 @@ async def test_claims_of_which_the_hub_has_not_heard_are_found_and_released(
     assert ended == ["agent-unreachable"] * len(users)
     assert (held, reconciled) == (users, True)
     assert (agent.claims(), room.ledger.open_entries()) == ([], [])
+    room.ledger.close()
+
+
+@pytest.mark.asyncio
+async def test_who_waits_on_because_an_answer_is_lost_is_not_kept_out_by_what_was_granted(
+    agent: Any, tmp_path: Path
+) -> None:
+    """As when an agent takes longer than its hub waits: its claims took all the room that their users waited for."""
+    room = Room(agent.runtime_dir, tmp_path, Interrupted)
+    users = [f"user-{number}" for number in range(4)]
+    await room.waiting.claim(("all", ""), UID, WHOLE)
+    starts = [asyncio.ensure_future(room.waiting.claim((user, ""), UID, QUARTER)) for user in users]
+    while any(room.waiting.position((user, "")) is None for user in users):
+        await asyncio.sleep(LOOK_AGAIN_SECONDS)
+    lost: list[int] = []
+
+    def lose_the_first() -> None:
+        lost.append(1)
+        if len(lost) == 1:
+            raise AgentUnreachableError("the answer is lost")
+
+    room.client.happens = lose_the_first
+    await room.clear("all")
+    turns = await asyncio.wait_for(asyncio.gather(*starts), GENEROUS_SECONDS)
+    held = {claim["claim"] for claim in agent.claims()}
+    await room.clear(*users)
+
+    assert {turn.granted.claim["claim"] for turn in turns} == held
+    assert (len(held), agent.claims()) == (4, [])
     room.ledger.close()
 
 
