@@ -4,7 +4,7 @@
 #   PYTHON     the interpreter it is made from                 (default: the system's, at least 3.10)
 #   DEMO_PORT  where `make demo` listens                       (default 8000)
 #   DEMO_BOARD simulated board of the demo, even where there is a GPU  (default none)
-#   LAB        passed on to `make lab-day` and `make lab-fleet`, as in LAB="--users 30 --seconds 20"
+#   LAB        passed on to `make lab-day`, `lab-rush` and `lab-fleet`, as in LAB="--users 30 --seconds 20"
 #   MATRIX     passed on to `make memory-matrix`, as in MATRIX="--simulate a100-80"
 #   BENCH      passed on to `make bench`, as in BENCH="--simulate h200 --only saturated"
 #   BENCH_PYTHON  the interpreter of `make bench`; the rows of training loops need PyTorch in it  (default: VENV's)
@@ -165,6 +165,10 @@ test-long: setup-slow ## Run the tests marked slow
 .PHONY: lab-day
 lab-day: setup-test ## Live a teaching lab's day in minutes: 200 users, four simulated boards, a hub that is killed three times
 	$(BIN)/python benchmarks/lab/day.py $(LAB)
+
+.PHONY: lab-rush
+lab-rush: setup-test ## Sixteen users who all begin, or leave, at the same moment: how long each takes, on the hub's side alone
+	$(BIN)/python benchmarks/lab/rush.py $(LAB)
 
 .PHONY: lab-fleet
 lab-fleet: setup-test ## Place 10,000 users on 1,000 nodes on paper: decisions per second, and how that grows

@@ -38,3 +38,20 @@ def test_on_paper_ten_thousand_users_on_a_thousand_nodes_are_promised_nothing_tw
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("over-committed 0") == 9
+
+
+def test_a_rush_gives_everybody_what_they_came_for() -> None:
+    done = subprocess.run(
+        [sys.executable, LAB / "rush.py", "--rounds", "1"],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.findall(r"(all \w+).* p50 .*\d ms, p95 .*\d ms, most", done.stdout) == [
+        "all is",
+        "all arrive",
+        "all leave",
+    ]
