@@ -13,10 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "abi.h"
+
 enum { LIVE = 32, OUT_OF_MEMORY = 2, RELAXED = 2 };
 #define MIB ((size_t)1 << 20)
 
-typedef unsigned long long pointer_t;
 typedef int (*call_t)();
 
 static void *driver;
@@ -74,22 +75,14 @@ static uint64_t next_random(worker_t *worker)
   return worker->random;
 }
 
-// A CUmemAllocationProp and CUmemPoolProps of device 0, a CUDA_ARRAY3D_DESCRIPTOR.
+// A CUmemAllocationProp of device 0, a CUDA_ARRAY3D_DESCRIPTOR.
 static const int allocation[8] = {1, 0, 1, 0};
-static const int pool_of_device[22] = {1, 0, 1, 0};
 
 typedef struct shape_s {
   size_t       width, height, depth;
   int          format;
   unsigned int channels, flags;
 } shape_t;
-
-typedef struct node_s {
-  int       pool[22];
-  void     *access;
-  size_t    count, bytes;
-  pointer_t address;
-} node_t;
 
 enum { PLAIN = 1, PITCHED, MANAGED, ASYNC, POOLED, CREATED, MAPPED, ARRAY, MIPMAP, GRAPH, FREED_LATE, KINDS };
 

@@ -1,7 +1,5 @@
 // Pools: stream-ordered memory is charged by what each pool has reserved, which is what the driver
 // really took; a freed block that its pool keeps is still the tenant's.
-//
-// A look at a pool costs 30 ns (measured, H200), so every allocation looks; nothing is kept per pointer.
 
 #ifndef JVGPU_POOLS_H
 #define JVGPU_POOLS_H
@@ -32,6 +30,8 @@ void jvgpu_pool_created(jvgpu_process_t *self, CUmemoryPool pool, int device);
 // Destroy a pool for the program. What is in use stays charged until it is freed, and only then the driver is told.
 // source: CUDA Driver API 13.0, cuMemPoolDestroy: outstanding allocations outlive their pool.
 CUresult jvgpu_pool_destroy(jvgpu_process_t *self, CUmemoryPool pool);
+// Tell the driver to destroy a pool that nobody asks about. pre: is_going, and looks is 0. returns: its answer.
+CUresult jvgpu_pool_end(jvgpu_process_t *self, jvgpu_pool_t *known);
 
 // Look at every charged pool again; what synchronisation let go is given back, pools that were left are destroyed.
 void jvgpu_pools_look(jvgpu_process_t *self);

@@ -13,16 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../benchmarks/memory/abi.h"
+
 enum { MOST_ROUNDS = 120, MOST_THREADS = 8, BLOCK = 2 << 20, POOL_RESERVED = 5, GRAPH_RESERVED = 2 };
-
-typedef unsigned long long pointer_t;
-
-typedef struct node_s {
-  int       pool[22];
-  void     *access;
-  size_t    count, bytes;
-  pointer_t address;
-} node_t;
 
 extern int cuInit(unsigned flags);
 extern int cuDevicePrimaryCtxRetain(void **context, int device);
@@ -36,8 +29,6 @@ extern int cuGraphAddMemAllocNode(void **made, void *graph, const void *needs, s
 extern int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags);
 extern int cuGraphLaunch(void *exec, void *stream);
 extern int cuDeviceGetGraphMemAttribute(int device, int attribute, void *value);
-
-static const int of_device[22] = {1, 0, 1, 0};
 
 static void       *context;
 static void       *pools[MOST_ROUNDS];
@@ -56,7 +47,7 @@ static void *executable(void)
 {
   node_t node = {.bytes = BLOCK};
   void  *graph, *made, *exec;
-  memcpy(node.pool, of_device, sizeof node.pool);
+  memcpy(node.pool, pool_of_device, sizeof node.pool);
   ok(cuGraphCreate(&graph, 0), "cuGraphCreate");
   ok(cuGraphAddMemAllocNode(&made, graph, NULL, 0, &node), "cuGraphAddMemAllocNode");
   ok(cuGraphInstantiateWithFlags(&exec, graph, 0), "cuGraphInstantiateWithFlags");
@@ -109,7 +100,7 @@ int main(int count, char **words)
   ok(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
   ok(cuCtxSetCurrent(context), "cuCtxSetCurrent");
   for (int round = 0; !is_graphs && round < rounds; round++) {
-    ok(cuMemPoolCreate(&pools[round], of_device), "cuMemPoolCreate");
+    ok(cuMemPoolCreate(&pools[round], pool_of_device), "cuMemPoolCreate");
   }
   printf("start\n");
   fflush(stdout);
