@@ -16,8 +16,6 @@ from jupyter_vgpu.errors import BadValueError
 
 # A change is told this much later at most, and each thing that is waited for is looked at no more often.
 LOOK_SECONDS = 0.5
-# Where nobody does anything: what may change then is what the audit says.
-REST_LOOK_SECONDS = 1.5
 LONGEST_WAIT_SECONDS = 30.0
 
 
@@ -29,6 +27,7 @@ class Changes:
         self._waiting: dict[Hashable, dict[asyncio.Future[None], str]] = {}
         self._marks: dict[Hashable, Callable[[], str]] = {}
         self._looked_at = float("-inf")
+        self._has_seen_rest = False
 
     @property
     def waiting(self) -> int:
@@ -71,13 +70,13 @@ class Changes:
 
         Args:
             now: Monotonic seconds.
-            is_at_rest: Whether nobody does anything on this node.
+            is_at_rest: Whether nobody does anything on this node: after one more look there is nothing to see.
         """
-        pause_seconds = REST_LOOK_SECONDS if is_at_rest else LOOK_SECONDS
+        self._has_seen_rest = self._has_seen_rest and is_at_rest
         # Beats come a little early or late.
-        if not self._waiting or now - self._looked_at < 0.8 * pause_seconds:
+        if self._has_seen_rest or now - self._looked_at < 0.8 * LOOK_SECONDS:
             return
-        self._looked_at = now
+        self._looked_at, self._has_seen_rest = now, is_at_rest
         for key, futures in self._waiting.items():
             mark = self._marks[key]()
             for future, known in futures.items():

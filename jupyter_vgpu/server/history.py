@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from jupyter_vgpu.client import UsageDeviceInfo, UsageInfo
@@ -19,6 +19,8 @@ HISTORY_SECONDS = 3600.0
 COARSE_STEP_SECONDS = 10.0
 # Readings come once a second, and every five where nothing changes; later than this, some are missing.
 _GAP_SECONDS = 8.0
+# A reading that was kept back so long says something new: what was before lasted until about a second ago.
+_KEPT_BACK_SECONDS = 2.0
 
 
 class HistoryInfo(TypedDict):
@@ -39,6 +41,11 @@ class Point:
     memory_bytes: int | None = None
     gpu_time_fraction: float | None = None
     waiting_fraction: float | None = None
+
+    @property
+    def values(self) -> tuple[float | None, ...]:
+        """All but the time."""
+        return self.memory_bytes, self.gpu_time_fraction, self.waiting_fraction
 
 
 class History:
@@ -73,11 +80,19 @@ class _Line:
     def add(self, point: Point) -> None:
         if self._fine and point.time <= self._fine[-1].time:
             return
+        self._hold_until(point)
         self._fine.append(point)
         while self._fine[0].time < point.time - FINE_SECONDS:
             self._grow_old(self._fine.popleft())
         while self._coarse and self._coarse[0].time < point.time - HISTORY_SECONDS:
             self._coarse.popleft()
+
+    def _hold_until(self, point: Point) -> None:
+        """Draw no slope where a step was: see `_KEPT_BACK_SECONDS`."""
+        last = self._fine[-1] if self._fine else point
+        is_step = last.values != point.values
+        if is_step and _KEPT_BACK_SECONDS < point.time - last.time <= _GAP_SECONDS:
+            self._fine.append(replace(last, time=point.time - 1.0))
 
     def points(self) -> list[Point]:
         older = [*self._coarse, *([_merged(self._ten_seconds)] if self._ten_seconds else [])]

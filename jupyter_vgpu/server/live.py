@@ -31,6 +31,8 @@ _TOLD_AT_ONCE = 4
 
 # While nothing changes it is looked less often, and yet often enough for figures to follow within two seconds.
 _QUIET_PERIODS = 1.5
+# While a look is held only the Jupyter kernels are looked at, which is told at once.
+_HELD_PERIODS = 1.8
 
 _UNFORESEEN = "The figures of this slice cannot be read: the log of your Jupyter server says why."
 
@@ -251,7 +253,8 @@ class FiguresReader:
             elif not is_held:
                 self._held_states = states
                 self._held = asyncio.create_task(self._hold())
-        self._timer = asyncio.get_running_loop().call_later(self._pause_seconds, self._tick)
+        pause_seconds = self._pause_seconds if self._held is None else self._period_seconds * _HELD_PERIODS
+        self._timer = asyncio.get_running_loop().call_later(pause_seconds, self._tick)
 
     def _tell(self, followers: list[Follower]) -> None:
         """Tell followers, a few at a time: writing to all of them at once would keep others waiting."""

@@ -1,6 +1,10 @@
 import { IHistory, IUsage } from './wire';
 
 const HISTORY_SECONDS = 3600;
+/* A reading so long after the last, and no longer, is the first since then with
+   anything new: what was before lasted until about a second ago. */
+const KEPT_BACK_SECONDS = 2;
+const GAP_SECONDS = 8;
 
 /** One device over time, oldest first; null is not known. */
 export interface ILine {
@@ -31,10 +35,21 @@ export class SliceHistory {
       const line = this._line(device.uuid);
       const newest = line.time[line.time.length - 1] ?? 0;
       if (usage.time > newest) {
-        line.time.push(usage.time);
-        line.memory.push(device.memory_used_bytes);
-        line.gpuTime.push(device.gpu_time_fraction ?? null);
-        line.waiting.push(device.waiting_fraction ?? null);
+        const values = [
+          device.memory_used_bytes,
+          device.gpu_time_fraction ?? null,
+          device.waiting_fraction ?? null
+        ] as const;
+        const before = last(line);
+        const elapsed = usage.time - newest;
+        if (
+          KEPT_BACK_SECONDS < elapsed &&
+          elapsed <= GAP_SECONDS &&
+          values.some((value, index) => value !== before[index])
+        ) {
+          push(line, usage.time - 1, before);
+        }
+        push(line, usage.time, values);
         trim(line, usage.time - HISTORY_SECONDS);
       }
     }
@@ -70,6 +85,25 @@ export function mean(values: readonly (number | null)[]): number | null {
   return known.length > 0
     ? known.reduce((sum, value) => sum + value, 0) / known.length
     : null;
+}
+
+/** Memory, GPU time and waiting at one moment. */
+type Values = readonly [number | null, number | null, number | null];
+
+function last(line: ILine): Values {
+  const index = line.time.length - 1;
+  return [
+    line.memory[index] ?? null,
+    line.gpuTime[index] ?? null,
+    line.waiting[index] ?? null
+  ];
+}
+
+function push(line: ILine, time: number, values: Values): void {
+  line.time.push(time);
+  line.memory.push(values[0]);
+  line.gpuTime.push(values[1]);
+  line.waiting.push(values[2]);
 }
 
 function empty(): ILine {

@@ -59,6 +59,13 @@ def test_time_in_which_nobody_looked_is_a_gap() -> None:
     assert history["memory_bytes"] == [5, 5, None, 7]
 
 
+def test_what_lasted_while_nothing_was_told_lasted_until_a_second_before_the_change() -> None:
+    history = history_of(usage(0, 5), usage(5, 5), usage(9, 7), usage(10, 8))
+
+    assert [at - START for at in history["time"]] == [0, 5, 8, 9, 10]
+    assert history["memory_bytes"] == [5, 5, 5, 7, 8]
+
+
 def test_what_is_older_than_five_minutes_is_kept_by_ten_seconds() -> None:
     readings = [usage(at, memory_bytes=at % 10, gpu_time_fraction=(at % 10) / 10) for at in range(600)]
 

@@ -65,9 +65,7 @@ def test_all_who_wait_for_the_same_go_on_after_one_look() -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_at_rest", "looks"),
-    [(False, 7), (True, 3)],
-    ids=["every half second", "more seldom where nobody does anything"],
+    ("is_at_rest", "looks"), [(False, 7), (True, 1)], ids=["every half second", "once where nobody does anything"]
 )
 def test_looks_are_made_now_and_then(is_at_rest: bool, looks: int) -> None:
     async def wait() -> int:
@@ -80,6 +78,30 @@ def test_looks_are_made_now_and_then(is_at_rest: bool, looks: int) -> None:
         return marks.asked - 1  # before the wait
 
     assert asyncio.run(wait()) == looks
+
+
+def test_the_last_change_before_rest_is_seen() -> None:
+    async def wait() -> bool:
+        changes, marks = Changes(), Marks("old", "old", "new")
+        future = changes.wait("slice", marks, "old", LONG_SECONDS)
+        changes.look(100.0)
+        changes.look(100.25, is_at_rest=True)  # too early to look again
+        changes.look(100.75, is_at_rest=True)
+        return future.done()
+
+    assert asyncio.run(wait())
+
+
+def test_it_is_looked_again_when_somebody_does_something() -> None:
+    async def wait() -> bool:
+        changes, marks = Changes(), Marks("old", "old", "new")
+        future = changes.wait("slice", marks, "old", LONG_SECONDS)
+        changes.look(100.0, is_at_rest=True)
+        changes.look(101.0, is_at_rest=True)
+        changes.look(102.0)
+        return future.done()
+
+    assert asyncio.run(wait())
 
 
 def test_the_wait_is_over_after_its_time() -> None:

@@ -26,6 +26,18 @@ describe('SliceHistory', () => {
     expect(history.last('GPU-1', 60).memory).toEqual([1]);
   });
 
+  it('draws a step where nothing was told until something changed', () => {
+    const history = new SliceHistory();
+    history.append(usage(1000, 5));
+    history.append(usage(1005, 5));
+    history.append(usage(1009, 7));
+    history.append(usage(1010, 8));
+
+    const { time, memory } = history.last('GPU-1', 60);
+    expect(time).toEqual([1000, 1005, 1008, 1009, 1010]);
+    expect(memory).toEqual([5, 5, 5, 7, 8]);
+  });
+
   it('keeps no more than an hour', () => {
     const history = new SliceHistory();
     history.append(usage(1000));
