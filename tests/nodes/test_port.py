@@ -119,7 +119,9 @@ def test_plain_http_is_spoken_on_the_loopback_interface(agents_with: Any) -> Non
             ["--listen", "192.0.2.1:0", "--certificate", "C", "--key", "K"], "--listen", id="another's address"
         ),
         pytest.param(["--listen", "127.0.0.1:0", "--certificate", "C"], "--key: nothing was given", id="no key"),
-        pytest.param(["--listen", "127.0.0.1:0", "--key", "K"], "--certificate: nothing was given", id="no certificate"),
+        pytest.param(
+            ["--listen", "127.0.0.1:0", "--key", "K"], "--certificate: nothing was given", id="no certificate"
+        ),
         pytest.param(["--listen", "127.0.0.1:0", "--certificate", "K", "--key", "C"], "PEM files", id="swapped files"),
         pytest.param(
             ["--listen", "127.0.0.1:0", "--certificate", "C", "--key", "other"], "PEM files", id="another's key"
