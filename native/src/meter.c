@@ -303,11 +303,11 @@ void jvgpu_meter_stream_gone(jvgpu_process_t *self, CUstream stream)
   }
 }
 
-void jvgpu_meter_full(jvgpu_process_t *self, int device, bool is_full)
+void jvgpu_meter_full(jvgpu_process_t *self, int device, uint64_t full_ns)
 {
   jvgpu_meter_t *meter = __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
-  if (meter != NULL && __atomic_load_n(&meter->sampler.is_full, __ATOMIC_RELAXED) != is_full) {
-    __atomic_store_n(&meter->sampler.is_full, is_full, __ATOMIC_RELAXED);
+  if (meter != NULL && __atomic_load_n(&meter->sampler.full_ns, __ATOMIC_RELAXED) != full_ns) {
+    __atomic_store_n(&meter->sampler.full_ns, full_ns, __ATOMIC_RELAXED);
   }
 }
 

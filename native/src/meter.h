@@ -48,8 +48,8 @@ void jvgpu_meter_waits(struct jvgpu_process_s *self, int device);
 // It stood at a closed gate.
 void jvgpu_meter_gated(struct jvgpu_process_s *self, int device);
 
-// Whether the launch about to be made had to wait until there was room for it.
-void jvgpu_meter_full(struct jvgpu_process_s *self, int device, bool is_full);
+// The launch about to be made had to wait until there was room for it beside `full_ns` under way; 0 = it had not.
+void jvgpu_meter_full(struct jvgpu_process_s *self, int device, uint64_t full_ns);
 
 // The host has seen that everything launched so far is done.
 void jvgpu_meter_drained(struct jvgpu_process_s *self);

@@ -321,7 +321,7 @@ jvgpu_pacer_t *jvgpu_pacer_admit(jvgpu_process_t *self, int device, CUstream str
     }
     is_full = wait_until_admitted(pacer, is_bounded);
   }
-  jvgpu_meter_full(self, device, is_full);
+  jvgpu_meter_full(self, device, is_full ? __atomic_load_n(&limits->flight_bound_ns, __ATOMIC_RELAXED) : 0);
   errno = error;
   return is_bounded && bound_ns != 0 ? pacer : NULL;
 }

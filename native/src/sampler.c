@@ -16,8 +16,10 @@
 #define SPANS_EVERY 3u
 // A run from full to full that has not ended after so many times the launches wanted is given up.
 #define MOST_PACED 8u
-// It need not go round: what is under way is the same wherever it ends.
-#define MOST_PACED_LAUNCHES 48u
+// It takes so long, that a few launches more or less under way matter little.
+#define PACED_NS 2000000.0
+#define LEAST_PACED 24u
+#define MOST_PACED_LAUNCHES 160u
 // On one stream it ends where a lost turn would not stand out any more.
 #define SPAN_NS UINT64_C(1000000)
 
@@ -94,7 +96,9 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
     sample->is_over = false;
     sample->has_next = false;
     sample->is_contended = contenders > 1;
+    sample->is_dry = false;
     sample->was_full = false;
+    sample->full_ns = sampler->full_ns;
     sample->watch = 0;
     sample->spanned = 0;
     sample->made_ns = now_ns();
@@ -107,7 +111,8 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
 }
 
 // A run over several streams beside others is more than may be under way at once, and never all queued. Where as much
-// is under way at its end as at its beginning, so many launches were done in between as were made.
+// is under way at its end as at its beginning, and something always was, so many launches were done in between as were
+// made, and nothing else.
 static bool is_from_full_to_full(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample)
 {
   return sample->shape != NULL && sample->is_contended && sampler->streams > 1;
@@ -190,6 +195,14 @@ static bool look_at_streams(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUst
   return is_one;
 }
 
+static uint32_t paced_run(const jvgpu_shape_t *shape)
+{
+  const double launches = PACED_NS / (shape->mean_ns + 1);
+  return launches > MOST_PACED_LAUNCHES ? MOST_PACED_LAUNCHES
+         : launches < LEAST_PACED       ? LEAST_PACED
+                                        : (uint32_t)launches;
+}
+
 int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream, bool is_idle,
                        const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns, int64_t *late_ns)
 {
@@ -212,11 +225,9 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
     uint32_t run = jvgpu_shape_run(shape);
     shape->tries += 1;
     if (sampler->streams > 1 && !sampler->is_mixed) {
-      const uint32_t round = 2 * sampler->streams;
-      const uint32_t least = contenders > 1 && round > MOST_PACED_LAUNCHES ? MOST_PACED_LAUNCHES : round;
-      run = run < least ? least : run;
+      run = contenders > 1 ? paced_run(shape) : run < 2 * sampler->streams ? 2 * sampler->streams : run;
     }
-    if (run > 1 && is_from_full_to_full(sampler, &sampler->samples[sample]) && !sampler->is_full) {
+    if (run > 1 && is_from_full_to_full(sampler, &sampler->samples[sample]) && sampler->full_ns == 0) {
       sampler->samples[sample].state = JVGPU_SAMPLE_FREE;
       sample = -1;
     } else if (run > 1) {
@@ -277,15 +288,19 @@ static void step_one(jvgpu_sampler_t *sampler, jvgpu_open_t *open, jvgpu_shape_t
   const bool           is_long = only == NULL && sampler->streams < 2 && busy_ns - open->busy_ns >= SPAN_NS;
   const bool           is_enough = is_long || sampler->launches - open->launches >= open->wanted;
   const bool           is_paced = is_from_full_to_full(sampler, sample);
+  if (!quiet && is_paced && !sample->is_dry) {
+    sample->is_dry = is_last_done(sampler);
+  }
   if (quiet || (is_other && stream != open->stream)) {
     sampler->is_mixed = sampler->is_mixed || !quiet;
     drop_over(sampler, open);
-  } else if (is_paced && is_enough && sampler->is_full) {
-    // All streams are alike to it.
+  } else if (is_paced && is_enough && !sample->is_dry && sampler->full_ns == sample->full_ns &&
+             (stream == open->stream || sampler->launches - open->launches >= 2 * open->wanted)) {
+    // On its own stream; where that is rare on any, none of which is far ahead of the others.
     sample->was_full = true;
     open->stream = stream;
     close_over(sampler, open, calls, busy_ns);
-  } else if (is_paced && sampler->launches - open->launches > MOST_PACED * open->wanted) {
+  } else if (is_paced && (sample->is_dry || sampler->launches - open->launches > MOST_PACED * open->wanted)) {
     drop_over(sampler, open);
   } else if (!is_paced && stream == open->stream && (is_enough || is_other)) {
     sampler->is_mixed = sampler->is_mixed && !(only != NULL && is_enough && sampler->streams > 1);

@@ -51,7 +51,9 @@ typedef struct jvgpu_sample_s {
   bool                 was_queued;  // the GPU had not come to the first event when all was there
   bool                 was_idle;    // one launch: the stream had nothing to do before it
   bool                 is_contended;
+  bool                 is_dry;      // run: at some moment nothing was under way
   bool                 was_full;    // run: begun and ended with as much under way as may be
+  uint64_t             full_ns;     // which was so much when it was begun
   uint32_t             watch;       // the number under which its lost turns are watched, 0 = they are not
   bool                 has_next;    // another sample of the same shape was begun later
   jvgpu_shape_mark_t   from;        // of its shape, when it was begun
@@ -80,7 +82,7 @@ typedef struct jvgpu_sampler_s {
   jvgpu_open_t   span;
   uint32_t       launches;      // made, not exact between threads
   CUstream       last;          // of the latest launch, or JVGPU_NO_STREAM: it is gone
-  bool           is_full;       // as much is under way as may be: the launch waited for room
+  uint64_t       full_ns;       // the launch waited for room: so much is under way; 0 = it did not
   uint64_t       streams_seen;  // as bits of a hash, since the last look
   uint32_t       streams;       // how many that were
   bool           is_mixed;      // launches of several shapes are interleaved over streams

@@ -13,6 +13,10 @@
 // Fewer where others' turns are taken off, and more where they may be in it: so many cannot all be cut where any are watched.
 #define WATCHED_IN_A_ROW 3u
 #define BESIDE_IN_A_ROW 48u
+// A rough one this far from what is known is odd; else it weighs so much.
+#define ROUGH_LEAST 0.75
+#define ROUGH_MOST 1.33
+#define ROUGH_WEIGHT 0.125
 // So many put what is known in doubt.
 #define DOUBT_IN_A_ROW 3u
 
@@ -88,7 +92,7 @@ static void start_over(jvgpu_shape_t *shape, double launch_ns)
   shape->mean_ns = launch_ns;
   shape->samples = 1;
   shape->odd = 0;
-  shape->odd_watched = 0;
+  shape->odd_sure = 0;
 }
 
 static void take_in(jvgpu_shape_t *shape, double launch_ns)
@@ -99,7 +103,7 @@ static void take_in(jvgpu_shape_t *shape, double launch_ns)
   shape->samples += shape->samples < MEMORY;
   shape->mean_ns += off_ns / (is_news ? 2 : shape->samples);
   shape->odd = 0;
-  shape->odd_watched = 0;
+  shape->odd_sure = 0;
 }
 
 // It says that the shape is in doubt, and where nothing is known makes a first guess, by the part of the turns that would
@@ -114,11 +118,11 @@ static void learn_cut(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches
   }
 }
 
-static bool is_believed(jvgpu_shape_t *shape, jvgpu_how_t how)
+static bool is_believed(jvgpu_shape_t *shape, double launch_ns, jvgpu_how_t how)
 {
   shape->odd += shape->odd < BESIDE_IN_A_ROW;
-  shape->odd_watched += how.is_watched;
-  return shape->odd_watched >= WATCHED_IN_A_ROW || shape->odd >= (how.contenders > 1 ? BESIDE_IN_A_ROW : ODD_IN_A_ROW);
+  shape->odd_sure += how.is_watched || launch_ns < shape->mean_ns;
+  return shape->odd_sure >= WATCHED_IN_A_ROW || shape->odd >= (how.contenders > 1 ? BESIDE_IN_A_ROW : ODD_IN_A_ROW);
 }
 
 static void learn_clean(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_how_t how)
@@ -132,7 +136,20 @@ static void learn_clean(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
     start_over(shape, launch_ns);
   } else if (elapsed_ns <= expected_ns + margin_ns) {
     take_in(shape, launch_ns);
-  } else if (is_believed(shape, how)) {
+  } else if (is_believed(shape, launch_ns, how)) {
+    start_over(shape, launch_ns);
+  }
+}
+
+static void learn_rough(jvgpu_shape_t *shape, double launch_ns, jvgpu_how_t how)
+{
+  if (shape->samples == 0) {
+    start_over(shape, launch_ns);
+  } else if (launch_ns > shape->mean_ns * ROUGH_LEAST && launch_ns < shape->mean_ns * ROUGH_MOST) {
+    shape->mean_ns += (launch_ns - shape->mean_ns) * ROUGH_WEIGHT;
+    shape->odd = 0;
+    shape->odd_sure = 0;
+  } else if (is_believed(shape, launch_ns, how)) {
     start_over(shape, launch_ns);
   }
 }
@@ -150,7 +167,9 @@ static uint64_t publish(jvgpu_shape_t *shape)
 uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_how_t how)
 {
   elapsed_ns = elapsed_ns < 0 ? 0 : elapsed_ns;
-  if (is_cut(shape, elapsed_ns, launches, how)) {
+  if (how.is_rough) {
+    learn_rough(shape, elapsed_ns / launches, how);
+  } else if (is_cut(shape, elapsed_ns, launches, how)) {
     learn_cut(shape, elapsed_ns, launches, how);
   } else {
     learn_clean(shape, elapsed_ns, launches, how);

@@ -24,7 +24,7 @@ typedef struct jvgpu_shape_s {
   double   mean_ns;      // of the samples that were taken as clean, a launch
   uint32_t samples;      // taken as clean; 0 with a mean: a first guess, to be replaced
   uint16_t odd;          // samples in a row that did not fit
-  uint16_t odd_watched;  // of them, watched
+  uint16_t odd_sure;     // of them, watched, or shorter than what is known: no turn of others' makes them so
   uint8_t  singly;       // samples to take of one launch only: its runs are not queued
   uint32_t tries;        // samples begun
   uint32_t sm_ppm;       // part of the SMs that a launch can fill, 0 = not asked yet
@@ -46,6 +46,7 @@ typedef struct jvgpu_shapes_s {
 typedef struct jvgpu_how_s {
   uint32_t contenders;  // processes that want the GPU, this one among them
   bool     is_watched;  // the turns lost within it are known and taken off already
+  bool     is_rough;    // a few launches more or less may have been done in it
 } jvgpu_how_t;
 
 // A turn of the driver's own time-slicing gives a context this much of the GPU.

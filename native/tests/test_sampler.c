@@ -1,5 +1,6 @@
 // Which runs over several streams count beside others, and whom the sampler asks. The driver is played by two clocks.
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ static double       gpu_ms;
 static double       stamps_ms[2 * JVGPU_MOST_SAMPLES];
 static size_t       events;
 static unsigned int streams_asked;
+static bool         is_dry;
 
 static CUresult current(CUcontext *ctx)
 {
@@ -57,7 +59,7 @@ static CUresult ask_stream(CUstream stream)
 {
   (void)stream;
   streams_asked += 1;
-  return CUDA_SUCCESS;
+  return is_dry ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
 uint32_t jvgpu_pulse_watch(jvgpu_pulse_t *pulse, CUcontext ctx, CUevent begun, CUevent ended)
@@ -97,7 +99,8 @@ static uint64_t seen_after(uint32_t launches, uint32_t waited)
   jvgpu_sampler_start(&sampler);
   for (uint32_t i = 0; i < launches; i++) {
     sampler.launches += 1;
-    sampler.is_full = i % 100 >= 100 - waited;
+    sampler.full_ns = i % 100 >= 100 - waited ? 4000000 : 0;
+    sampler.last = stream_of(i);
     sampler.streams_seen |= UINT64_C(1) << (i % STREAMS);
     // The program waited for all of it. The host runs ahead until as much as may be is under way, then goes at the
     // GPU's pace.
@@ -121,10 +124,15 @@ static void runs_count_from_full_to_full(void)
   const uint64_t seen_ns = seen_after(1000, 80);
   CHECK("a run that begins and ends with as much under way as may be counts", seen_ns > 195000 && seen_ns < 205000);
   CHECK("one that begins while it fills does not, nor where it never is full", seen_after(1000, 0) == 400000);
+  is_dry = true;
+  CHECK("nor where the GPU had nothing to do meanwhile", seen_after(1000, 80) == 400000);
+  is_dry = false;
 }
 
 static void a_stream_that_is_gone_is_not_asked_for(void)
 {
+  is_dry = true;
+  streams_asked = 0;
   static jvgpu_sampler_t sampler;
   jvgpu_sampler_start(&sampler);
   sampler.last = stream_of(1);

@@ -109,6 +109,23 @@ static void alone_long_launches_are_clean(void)
   CHECK("alone nothing is taken off", shape.duration_ns == 95400000);
 }
 
+static void rough_samples_are_averaged(void)
+{
+  const jvgpu_how_t rough = {.contenders = 2, .is_rough = true};
+  jvgpu_shape_t     shape = fresh();
+  for (int i = 0; i < 40; i++) {
+    jvgpu_shape_learn(&shape, (i % 2 == 0 ? 18 : 22) * US * 100, 100, rough);
+  }
+  CHECK("no short one is taken for the truth", within((double)shape.duration_ns, 20 * US, 0.05));
+  jvgpu_shape_learn(&shape, 5 * US * 100, 100, rough);
+  jvgpu_shape_learn(&shape, 80 * US * 100, 100, rough);
+  CHECK("nor one that is far off", within((double)shape.duration_ns, 20 * US, 0.05));
+  for (int i = 0; i < 3; i++) {
+    jvgpu_shape_learn(&shape, 5 * US * 100, 100, rough);
+  }
+  CHECK("three short ones in a row are", within((double)shape.duration_ns, 5 * US, 0.001));
+}
+
 static void work_that_changes_is_followed(void)
 {
   jvgpu_shape_t shape = fresh();
@@ -210,6 +227,7 @@ int main(void)
   what_was_seen_alone_is_kept_beside_others();
   beyond_a_turn_the_watched_ones_decide();
   alone_long_launches_are_clean();
+  rough_samples_are_averaged();
   work_that_changes_is_followed();
   launches_before_the_first_sample_are_charged_after_it();
   guesses_only_lower_what_is_known();
