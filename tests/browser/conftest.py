@@ -47,6 +47,12 @@ MARK_BEGUN = """cell => {
   }).observe(prompt, { childList: true, characterData: true, subtree: true });
 }"""
 
+# Notes which key was pressed in the command palette's entry.
+NOTE_KEYS = """entry => {
+  window.keyOfPalette = '';
+  entry.addEventListener('keydown', event => (window.keyOfPalette = event.key), { once: true });
+}"""
+
 # What is waited for comes when it comes: this machine may be busy with others.
 expect.set_options(timeout=120_000)
 
@@ -118,13 +124,15 @@ def start_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...
             work = folder / f"work-{port}"
             work.mkdir()
             (work / "try.ipynb").write_text(notebook(cells))
+            settings = folder / f"settings-{port}"
+            without_news(settings)
             slice_of = ("-m", "jupyter_vgpu.cli", "run", "--simulate", "a100-80", "--share", "1/4", "--")
             log = run(
                 *((*slice_of, python) if in_slice else ()),
                 *("-m", application, "--no-browser", "--allow-root", "--port", str(port)),
                 *("--ServerApp.port_retries=0", "--ServerApp.base_url=/a/b/", "--IdentityProvider.token=secret"),
                 f"--ServerApp.root_dir={work}",
-                environment={"JUPYTER_CONFIG_DIR": str(folder / f"settings-{port}"), **(environment or {})},
+                environment={"JUPYTER_CONFIG_DIR": str(settings), **(environment or {})},
             )
             base = f"http://127.0.0.1:{port}/a/b/"
             wait_for(f"{base}api", log)
@@ -132,6 +140,13 @@ def start_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...
             return f"{base}{page}/try.ipynb?token=secret"
 
         yield start
+
+
+def without_news(settings: Path) -> None:
+    """Say in a user's settings that JupyterLab is not to fetch news; asking whether it may, it would take the focus."""
+    folder = settings / "lab" / "user-settings" / "@jupyterlab" / "apputils-extension"
+    folder.mkdir(parents=True)
+    (folder / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
 
 
 def notebook(cells: list[str]) -> str:
@@ -244,10 +259,13 @@ class Lab:
             try:
                 entry.fill(label, timeout=3_000)
                 item.wait_for(timeout=3_000)
+                entry.evaluate(NOTE_KEYS, timeout=3_000)
                 entry.press("Enter", timeout=3_000)
             except TimeoutError:
                 continue
-            return
+            # What took the focus in between had the key instead.
+            if self.page.evaluate("window.keyOfPalette") == "Enter":
+                return
         raise AssertionError(f"the command palette never offered {label!r}")
 
     def use_theme(self, name: str) -> None:
