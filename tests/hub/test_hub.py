@@ -43,7 +43,7 @@ def test_four_users_fill_four_quarters_and_the_fifth_gets_in_when_one_leaves(hub
 
     with hub.browser("eve") as browser:
         page = hub.submit(browser, {"vgpu_profile": "1/4 GPU"})
-        assert "'1/4 GPU' does not fit" in unescape(page.text)
+        assert "'1/4 GPU' does not fit" in unescape(page.text), page.text
         assert "None of 4 free now" in page.text
 
     hub.stop_server("quick-bob")

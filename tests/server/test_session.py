@@ -25,13 +25,15 @@ def test_the_idle_time_left_shrinks_while_somebody_looks_and_keep_gives_it_back(
 ) -> None:
     stream = open_stream(idle_server)
     idle_server.get("api/contents")  # work
-    left = [stream.next()["session"]["idle_left_seconds"] for _ in range(5)]
-    assert left[-1] < 7200, "looking counts as work"
+    left = [stream.next()["session"]["idle_left_seconds"] for _ in range(2)]
+    while left[-1] >= left[-2] and len(left) < 20:
+        left.append(stream.next()["session"]["idle_left_seconds"])
+    assert left[-1] < left[-2] <= 7200, "looking counts as work"
 
     with idle_server.client() as client:
         kept = client.post("jupyter-vgpu/keep").raise_for_status().json()
 
-    assert kept["session"]["idle_left_seconds"] > min(left)
+    assert kept["session"]["idle_left_seconds"] > left[-1]
     assert idle_server.get("jupyter-vgpu/usage")["state"] == "ok"
 
 
