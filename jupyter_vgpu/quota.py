@@ -240,8 +240,8 @@ def format_moment(moment: float, zone: tzinfo | None = None) -> str:
     offset = local.utcoffset() or timedelta()
     sign, minutes = ("-", -offset) if offset < timedelta() else ("+", offset)
     hours, rest = divmod(int(minutes.total_seconds()) // 60, 60)
-    zone = f"UTC{sign}{hours:02}:{rest:02}" if hours or rest else "UTC"
-    return f"{local:%Y-%m-%d %H:%M} {zone}"
+    name = f"UTC{sign}{hours:02}:{rest:02}" if hours or rest else "UTC"
+    return f"{local:%Y-%m-%d %H:%M} {name}"
 
 
 def _count(number: int, noun: str) -> str:
