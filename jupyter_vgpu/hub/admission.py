@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from jupyter_vgpu.client import DeviceInfo
+from jupyter_vgpu.errors import VGPUError
 from jupyter_vgpu.hub.holdings import asked_for, guaranteed, holding_of, wish_of
 from jupyter_vgpu.hub.reconciliation import ServerKey, tenant_name
-from jupyter_vgpu.ledger import Ledger, Place
+from jupyter_vgpu.ledger import Ledger, LedgerError, Place
 from jupyter_vgpu.model import Profile
-from jupyter_vgpu.quota import Holding, Quota, QuotaError, Use, check, use_of
+from jupyter_vgpu.quota import Holding, Quota, Use, check, use_of
 from jupyter_vgpu.quotas import Quotas
 
 
@@ -81,18 +82,20 @@ class Admission:
             entry_id = self._ledger.open_entry(*ask.key, tenant, profile.name, self._node, ask.groups, asked)
         return Admitted(entry_id, profile)
 
-    def let_all_in(self, asks: Sequence[Ask]) -> list[Admitted | QuotaError]:
+    def let_all_in(self, asks: Sequence[Ask]) -> list[Admitted | VGPUError]:
         """Do as `let_in` for each in their order, by one commit.
 
         Raises:
             LedgerError: The ledger cannot be used; nobody was let in.
         """
-        found: list[Admitted | QuotaError] = []
+        found: list[Admitted | VGPUError] = []
         with self._ledger.together():
             for ask in asks:
                 try:
                     found.append(self.let_in(ask))
-                except QuotaError as error:
+                except LedgerError:
+                    raise
+                except VGPUError as error:
                     found.append(error)
         return found
 

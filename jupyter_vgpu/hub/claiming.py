@@ -1,11 +1,13 @@
 """How a claim is made: written down, asked for at the agent, and written down again. All of it runs in threads.
 
-Those who are served by one look go together: they are written down by one commit, the agent is asked for all of them
-by one question, and what it has said is written down by one commit more.
+Those who are served by one look go together, and so do all who come while others' claims are being made: they are
+written down by one commit, the agent is asked for all of them by one question, and what it has said is written down by
+one commit more.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,34 +42,29 @@ class Claiming:
         self._rules = rules
         self._node = node
         self._log = log
+        self._asked: deque[tuple[Ask, Errand[GrantedClaim]]] = deque()
 
-    def claim(self, ask: Ask) -> GrantedClaim:
-        """Return a new claim, from one thread from end to end, however busy the hub's own is.
+    def ask_for(self, asks: Sequence[Ask]) -> list[Errand[GrantedClaim]]:
+        """Return what gets new claims, in the order of `asks` and after those that were asked for before.
 
-        Raises:
-            VGPUError: As `ClaimDesk.take`.
+        For the event loop. What comes of each is a `VGPUError` as of `ClaimDesk.take`, or its claim.
         """
-        admitted = self._errands.from_ledger(self._admission.let_in, ask)
-        try:
-            granted = self._client.create_claim(self._request(ask, admitted), ask.devices)
-        except VGPUError as error:
-            # If the agent did grant it and only its answer was lost, reconciliation finds the claim.
-            self._errands.from_ledger(self._close, admitted, error)
-            raise
-        try:
-            self._errands.from_ledger(self._bind, ask, admitted, granted)
-        except VGPUError:
-            self._client.release_claim(granted.claim["claim"])
-            raise
-        return self._told(ask, granted)
+        asked = [(ask, Errand[GrantedClaim]()) for ask in asks]
+        self._asked.extend(asked)
+        self._errands.in_turn(self._claim_asked)
+        return [errand for _, errand in asked]
 
-    def claim_all(self, asks: Sequence[Ask], errands: Sequence[Errand[GrantedClaim]]) -> None:
-        """Make claims in their order; `errands`, one for each, get what comes of them. Blocking, raises nothing."""
+    def _claim_asked(self) -> None:
+        """Make the claims that are asked for by now. Blocking, raises nothing."""
+        asked = [self._asked.popleft() for _ in range(len(self._asked))]
+        if not asked:
+            return  # they went with those before
+        asks = [ask for ask, _ in asked]
         try:
             ended = self._claim_all(asks)
         except BaseException as error:  # who waits for an errand must hear of it, whatever it is
             ended = [error] * len(asks)
-        for ask, errand, end in zip(asks, errands, ended, strict=True):
+        for (ask, errand), end in zip(asked, ended, strict=True):
             if isinstance(end, BaseException):
                 errand.fail(end)
             else:
@@ -94,6 +91,7 @@ class Claiming:
                 if isinstance(answer, GrantedClaim):
                     self._bind(ask, admitted, answer)
                 else:
+                    # If the agent did grant it and only its answer was lost, reconciliation finds the claim.
                     self._close(admitted, answer)
 
     def _give_all_back(self, claim_ids: Sequence[str]) -> None:

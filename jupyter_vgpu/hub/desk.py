@@ -97,19 +97,14 @@ class ClaimDesk(LoggingConfigurable):
         if devices is None:
             devices = await self.clear(key)
         ask = Ask(key, uid, profile, groups, over_quota, devices, place)
-        errand = self._errands.to_agent(self._claiming.claim, ask)
-        self._being_taken[key] = errand.future
-        return await self._taken(key, errand)
+        (taken,) = self.take_in_turn([ask])
+        return await taken
 
     def take_in_turn(self, asks: Sequence[Ask]) -> list[Awaitable[GrantedClaim]]:
-        """Return what will be new claims, made in their order and after those of the call before.
-
-        Each raises as `take`. Where the agent does not answer, those after are not asked for.
-        """
-        errands = [Errand[GrantedClaim]() for _ in asks]
+        """Return what will be new claims, made in their order after those of the call before; each raises as `take`."""
+        errands = self._claiming.ask_for(asks)
         for ask, errand in zip(asks, errands, strict=True):
             self._being_taken[ask.key] = errand.future
-        self._errands.in_turn(self._claiming.claim_all, asks, errands)
         return [self._taken(ask.key, errand) for ask, errand in zip(asks, errands, strict=True)]
 
     async def _taken(self, key: ServerKey, errand: Errand[GrantedClaim]) -> GrantedClaim:

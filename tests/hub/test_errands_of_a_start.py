@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -111,6 +112,34 @@ async def test_those_who_are_served_by_one_look_are_let_in_by_one_commit_and_ask
     assert [one.count("INSERT INTO vgpu_claims") for one in letting_in] == [4]
     # What they got is written down at once too, and before that what was given back.
     assert [one.count("UPDATE vgpu_claims SET") for one in transactions if "UPDATE vgpu_claims SET" in one] == [1, 4]
+
+
+@pytest.mark.asyncio
+async def test_who_comes_while_another_claim_is_being_made_goes_together_with_who_else_does(
+    room: Room, agent: Any
+) -> None:
+    devices = await room.desk.devices()
+    asks = [Ask((user, ""), UID, QUARTER, devices=devices) for user in ("ada", "bob", "eve", "ada")]
+    room.forget()
+
+    agent.process.send_signal(signal.SIGSTOP)
+    try:
+        claims = room.desk.take_in_turn(asks[:1])
+        while not room.client.asked:
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        for ask in asks[1:]:
+            claims += room.desk.take_in_turn([ask])
+    finally:
+        agent.process.send_signal(signal.SIGCONT)
+    ended = await asyncio.gather(*claims, return_exceptions=True)
+    done, asked = list(room.done), list(room.client.asked)
+    await room.clear("ada", "bob", "eve")
+
+    assert [getattr(end, "reason", "") for end in ended] == ["", "", "", "quota"]
+    assert asked == ["POST /v1/claims", BATCH]
+    assert done.count("commit") == 4, (
+        done
+    )  # who they are, and what they got, once for the first and once for the others
 
 
 @pytest.mark.asyncio
