@@ -14,6 +14,8 @@
 // bounds.
 #define SPAN_LAUNCHES_A_STREAM 6u
 #define SPANS_EVERY 3u
+// So many times in a row the GPU had nothing to do when a run was to begin.
+#define IDLE_IN_A_ROW 8u
 // A run from full to full that has not ended after so many times the launches wanted is given up.
 #define MOST_PACED 8u
 // It takes so long, that a few launches more or less under way matter little.
@@ -195,6 +197,22 @@ static bool look_at_streams(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUst
   return is_one;
 }
 
+// A run that begins where the GPU has nothing to do is never all queued. A program that never has more queued is sampled
+// launch by launch.
+static bool is_worth(jvgpu_shape_t *shape, bool is_idle, uint32_t contenders)
+{
+  if (!is_idle || jvgpu_shape_run(shape, contenders) == 1) {
+    shape->idle_tries = is_idle ? shape->idle_tries : 0;
+    return true;
+  }
+  shape->idle_tries += 1;
+  if (shape->idle_tries < IDLE_IN_A_ROW) {
+    return false;
+  }
+  shape->singly = 1;
+  return true;
+}
+
 static uint32_t paced_run(const jvgpu_shape_t *shape)
 {
   const double launches = PACED_NS / (shape->mean_ns + 1);
@@ -219,10 +237,13 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
     // Streams take turns on the GPU: one launch alone says little there, once a first guess is made, and
     // a run has to go round at least twice.
     const bool alone = sampler->streams < 2 || !sampler->is_mixed || shape->samples == 0;
-    sample = alone && !is_spans && sampler->run.sample < 0 ? begin(sampler, shape, stream, calls, contenders) : -1;
+    sample =
+        alone && !is_spans && sampler->run.sample < 0 && (sampler->streams > 1 || is_worth(shape, is_idle, contenders))
+            ? begin(sampler, shape, stream, calls, contenders)
+            : -1;
   }
   if (sample >= 0) {
-    uint32_t run = jvgpu_shape_run(shape);
+    uint32_t run = jvgpu_shape_run(shape, contenders);
     shape->tries += 1;
     if (sampler->streams > 1 && !sampler->is_mixed) {
       run = contenders > 1 ? paced_run(shape) : run < 2 * sampler->streams ? 2 * sampler->streams : run;

@@ -100,6 +100,7 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
     return 0;  // no launch ends before it begins: taken for a short one it would make all others free
   }
   // The agent counts processes that launched within the last second, which this one then has not.
+  how.contenders = sample->is_contended && contenders < 2 ? 2 : contenders;
   how.contenders += (double)jvgpu_now_ns() - sample->made_ns > COUNTED_NS;
   if (sample->shape == NULL) {
     learn_span(sampler, sample, elapsed_ns, how.contenders);

@@ -27,6 +27,7 @@ typedef struct jvgpu_shape_s {
   uint16_t odd_sure;     // of them, watched, or shorter than what is known: no turn of others' makes them so
   uint8_t  singly;       // samples to take of one launch only: its runs are not queued
   uint32_t tries;        // samples begun
+  uint32_t idle_tries;   // that would have been, in a row, where the GPU had nothing to do
   uint32_t sm_ppm;       // part of the SMs that a launch can fill, 0 = not asked yet
   uint32_t made;         // launches so far, not exact between threads
   uint32_t unknown;      // of them, made before the duration was known
@@ -66,8 +67,8 @@ static inline uint64_t jvgpu_shape_key(const void *function, uint64_t grid_xy, u
 jvgpu_shape_t *jvgpu_shapes_find(jvgpu_shapes_t *shapes, uint64_t key);
 
 // returns: how many launches a sample should span, 1..16: long enough that the events' own cost does
-// not show, short enough that few are cut.
-uint32_t jvgpu_shape_run(const jvgpu_shape_t *shape);
+// not show, short enough that few are cut by the other contenders.
+uint32_t jvgpu_shape_run(const jvgpu_shape_t *shape, uint32_t contenders);
 
 // returns: whether the next sample beside others should be watched: it may be cut, and only so is known by how much.
 bool jvgpu_shape_is_doubtful(const jvgpu_shape_t *shape);
@@ -81,7 +82,7 @@ uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t lau
 // Take in a sample of one launch that may hold other people's time: it can only lower what is known.
 uint64_t jvgpu_shape_guess(jvgpu_shape_t *shape, double elapsed_ns);
 
-// returns: whether a sample, once learned from, agrees with what is known.
+// returns: whether a sample made alone is of the same work as what is known.
 bool jvgpu_shape_agrees(const jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches);
 
 // What was charged for some launches of a shape, to be compared with what they took.

@@ -33,9 +33,9 @@ static void clean_samples_are_averaged(void)
   CHECK("two samples make their mean", shape.duration_ns == 21000);
   jvgpu_shape_learn(&shape, 210 * US, 10, alone);
   CHECK("a run counts by the launch", shape.duration_ns == 21000);
-  CHECK("short launches are sampled in runs", jvgpu_shape_run(&shape) == 11);
+  CHECK("short launches are sampled in runs", jvgpu_shape_run(&shape, 2) == 11);
   shape.singly = 1;
-  CHECK("unless the host cannot keep them queued", jvgpu_shape_run(&shape) == 1);
+  CHECK("unless the host cannot keep them queued", jvgpu_shape_run(&shape, 1) == 1);
 }
 
 static void lost_turns_do_not_count(void)
@@ -107,6 +107,10 @@ static void alone_long_launches_are_clean(void)
   jvgpu_shape_t shape = fresh();
   jvgpu_shape_learn(&shape, 95.4 * MS, 1, alone);
   CHECK("alone nothing is taken off", shape.duration_ns == 95400000);
+  for (int i = 0; i < 6; i++) {
+    jvgpu_shape_learn(&shape, 115.0 * MS, 1, alone);
+  }
+  CHECK("and clocks that fall are followed at once", within((double)shape.duration_ns, 115 * MS, 0.01));
 }
 
 static void rough_samples_are_averaged(void)
