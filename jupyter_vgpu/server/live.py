@@ -114,6 +114,7 @@ class FiguresReader:
         self._period_seconds = period_seconds
         self._call: asyncio.Task[Reading] | None = None
         self._held: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._held_states: Sequence[tuple[str, str]] = ()
         self._timer: asyncio.TimerHandle | None = None
         self._reading: Reading | None = None
@@ -193,15 +194,19 @@ class FiguresReader:
     def _look_now(self) -> asyncio.Task[Reading]:
         """Return the look that somebody began, unless it is held; else a new one."""
         if self._call is None or self._call.done():
-            self._call = asyncio.create_task(self._look_upstream(self._cut_short()))
+            self._cut_short()
+            self._call = asyncio.create_task(self._look_upstream())
         return self._call
 
-    def _cut_short(self) -> asyncio.Task[None] | None:
-        """Return the held look, which is over soon; `None` = there was none."""
-        held, self._held = self._held, None
-        if held is not None:
-            held.cancel()
-        return held
+    @property
+    def _is_held(self) -> bool:
+        return self._held is not None and not self._held.done()
+
+    def _cut_short(self) -> None:
+        """Let the held look end, if there is one; the next begins once it has."""
+        if self._held is not None:
+            self._held.cancel()
+            self._ending, self._held = self._held, None
 
     async def _hold(self) -> None:
         """Look, with time for something to change; look again a period after it did, or at once where nothing did."""
@@ -217,10 +222,10 @@ class FiguresReader:
     def _pause_seconds(self) -> float:
         return self._period_seconds * (_QUIET_PERIODS if self._looker.is_quiet else 1.0)
 
-    async def _look_upstream(self, before: asyncio.Task[None] | None = None, may_wait: bool = False) -> Reading:
+    async def _look_upstream(self, may_wait: bool = False) -> Reading:
         try:
-            if before is not None:
-                await asyncio.wait([before])  # what it asked is not to be mixed up with what is asked now
+            if self._ending is not None and not self._ending.done():
+                await asyncio.wait([self._ending])  # what it asked is not to be mixed up with what is asked now
             figures = await self._looker.look(await self._list_kernels(), may_wait)
         except Exception:
             # The streams outlive a failure that nobody foresaw; the next look may work.
@@ -246,15 +251,22 @@ class FiguresReader:
     def _tick(self) -> None:
         """Look, unless somebody does; where nothing has changed lately, or since a held look began, hold it."""
         if self._call is None or self._call.done():
-            states = self._kernel_states()
-            is_held = self._held is not None
-            if not self._looker.is_quiet or not self._is_fresh() or (is_held and states != self._held_states):
+            states = self._states_now()
+            if not self._looker.is_quiet or not self._is_fresh() or (self._is_held and states != self._held_states):
                 self._look_now()
-            elif not is_held:
+            elif not self._is_held:
                 self._held_states = states
                 self._held = asyncio.create_task(self._hold())
-        pause_seconds = self._pause_seconds if self._held is None else self._period_seconds * _HELD_PERIODS
+        pause_seconds = self._period_seconds * _HELD_PERIODS if self._is_held else self._pause_seconds
         self._timer = asyncio.get_running_loop().call_later(pause_seconds, self._tick)
+
+    def _states_now(self) -> Sequence[tuple[str, str]]:
+        try:
+            return self._kernel_states()
+        except Exception:
+            # A kernel manager may be somebody else's; the next look tells what is wrong with it.
+            self._log.exception("jupyter_vgpu: what this server's Jupyter kernels do is not known")
+            return ()
 
     def _tell(self, followers: list[Follower]) -> None:
         """Tell followers, a few at a time: writing to all of them at once would keep others waiting."""
