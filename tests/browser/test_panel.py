@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, TimeoutError, expect
 
 Lab = Any
 StartLab = Callable[..., str]
@@ -131,18 +131,27 @@ def test_the_panel_can_be_used_with_the_keyboard_and_in_little_room(lab: Lab, pa
     page.goto(url)
     lab.wait_until_ready()
 
-    lab.command("Show the Last 15 min")
-    expect(lab.panel).to_be_focused()
     history = lab.panel.get_by_label(re.compile("History of"))
-    expect(history).to_have_value("15")
-    # Past the controls of a notebook that may be there.
-    for _ in range(6):
-        page.keyboard.press("Tab")
-        if history.evaluate("node => node === document.activeElement"):
-            break
-    expect(history).to_be_focused()
-    page.keyboard.press("ArrowDown")
-    expect(lab.panel.get_by_role("img").last).to_have_attribute("aria-label", re.compile("last 60 min"))
+    hour = lab.panel.get_by_role("img", name=re.compile("last 60 min"))
+    # The palette, once closed, hands the focus to the notebook, at no fixed time and more than once. The panel takes it
+    # back until the next key; who was on their way by then begins again.
+    for _ in range(20):
+        lab.command("Show the Last 15 min")
+        try:
+            expect(lab.panel).to_be_focused(timeout=10_000)
+            expect(history).to_have_value("15")
+            # Past the controls of a notebook that may be there.
+            for _ in range(6):
+                page.keyboard.press("Tab")
+                if history.evaluate("node => node === document.activeElement"):
+                    break
+            page.keyboard.press("ArrowDown")
+            hour.last.wait_for(timeout=10_000)
+        except (AssertionError, TimeoutError):
+            continue
+        break
+    expect(hour.last).to_be_visible()
+    expect(history).to_have_value("60")
 
     # JupyterLab's own least is 250 pixels.
     page.add_style_tag(
