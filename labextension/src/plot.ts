@@ -26,6 +26,10 @@ export interface IPlotData {
 
 const HEIGHT = 110;
 const SHADE = '4d';
+/* Between times of day on the axis, in seconds: uPlot's own leave a panel's five minutes with one. */
+const STEPS = [10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600];
+/* Half of what a time of day takes on the axis, in pixels. */
+const HALF_CLOCK = 22;
 const FONT = '10px system-ui, sans-serif';
 
 /** A chart whose number of lines and top never change. */
@@ -62,7 +66,7 @@ export class Plot {
           y: { range: [0, top] }
         },
         axes: [
-          { ...axis, size: 22, space: 56, values: clocks },
+          { ...axis, size: 22, space: 56, incrs: STEPS, values: clocks },
           {
             ...axis,
             size: 44,
@@ -135,15 +139,16 @@ function series(node: HTMLElement, line: IPlotLine): uPlot.Series {
   };
 }
 
-/** Times of day: to the second only where they are less than minutes apart. */
-function clocks(_: uPlot, times: number[]): string[] {
-  const second = times.some(time => time % 60 !== 0) ? '2-digit' : undefined;
+/** Times of day: to the second only where they are less than minutes apart, and none that the edge would cut. */
+function clocks(plot: uPlot, times: number[]): string[] {
+  const form: Intl.DateTimeFormatOptions = times.some(time => time % 60 !== 0)
+    ? { hour: 'numeric', minute: '2-digit', second: '2-digit', hour12: false }
+    : { hour: 'numeric', minute: '2-digit' };
+  const right = plot.bbox.width / devicePixelRatio - HALF_CLOCK;
   return times.map(time =>
-    new Date(time * 1000).toLocaleTimeString([], {
-      hour: 'numeric',
-      minute: '2-digit',
-      second
-    })
+    plot.valToPos(time, 'x') > right
+      ? ''
+      : new Date(time * 1000).toLocaleTimeString([], form)
   );
 }
 
