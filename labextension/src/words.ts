@@ -82,9 +82,10 @@ export function count(value: number): string {
   return value.toLocaleString(undefined, { maximumFractionDigits: 0 });
 }
 
-/** A rate for people: `12.3`. */
+/** A rate for people: `12.3`, `1,234`. */
 export function rate(value: number): string {
-  return value.toLocaleString(undefined, { maximumFractionDigits: 1 });
+  const maximumFractionDigits = value < 100 ? 1 : 0;
+  return value.toLocaleString(undefined, { maximumFractionDigits });
 }
 
 /** How full the slice's memory is, 0..1; a limit of nothing is full. */

@@ -139,6 +139,17 @@ describe('enforcement', () => {
   });
 });
 
+describe('rate', () => {
+  it.each([
+    [0, '0'],
+    [12.34, '12.3'],
+    [870.1, '870'],
+    [1234.5, '1,235']
+  ])('writes %d as %s', (value, text) => {
+    expect(words.rate(value)).toBe(text);
+  });
+});
+
 describe('bytesShort', () => {
   it.each([
     [0, '0 B'],
