@@ -35,7 +35,9 @@ _Static_assert(offsetof(CUmemPoolProps, location) == offsetof(pool_props_t, loca
 _Static_assert(offsetof(CUmemLocation, id) == offsetof(location_t, id), "CUmemLocation");
 _Static_assert(offsetof(CUlaunchConfig, hStream) == offsetof(launch_config_t, stream), "CUlaunchConfig");
 _Static_assert(sizeof(CUuuid) == 16, "CUuuid");
-_Static_assert(CU_MEM_ALLOCATION_TYPE_PINNED == 1 && CU_MEM_LOCATION_TYPE_DEVICE == 1 && CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT == 5, "constants");
+_Static_assert(CU_MEM_ALLOCATION_TYPE_PINNED == 1 && CU_MEM_LOCATION_TYPE_DEVICE == 1 &&
+                   CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT == 5,
+               "constants");
 _Static_assert(CUDA_ERROR_OUT_OF_MEMORY == 2 && CUDA_ERROR_NO_DEVICE == 100 && CUDA_ERROR_NOT_FOUND == 500, "results");
 _Static_assert(CU_STREAM_CAPTURE_STATUS_NONE == 0, "capture");
 
