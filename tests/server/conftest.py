@@ -205,9 +205,9 @@ class Relay:
         exchange.is_over = True
 
     def hang_up(self) -> None:
-        """End every connection there is, once all that was asked on it is answered."""
-        while self._open:
-            exchange = self._open.pop()
+        """End every connection there is now, once all that was asked on it is answered; none that comes meanwhile."""
+        ending, self._open = self._open, []
+        for exchange in ending:
             deadline = time.monotonic() + START_SECONDS
             while exchange.answered < exchange.asked and not exchange.is_over:
                 assert time.monotonic() < deadline, "the agent does not answer"
@@ -229,6 +229,7 @@ class Relay:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join(60)
+        self.hang_up()
         self.path.unlink()
 
 
