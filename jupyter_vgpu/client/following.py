@@ -176,14 +176,12 @@ class SliceFollower:
             AgentUnreachableError: No answer in time, or one that is no answer of an agent.
             NotAuthorizedError: This user may not open the socket.
         """
-        is_kept = self._connection is not None and self._connection.is_open
         try:
             try:
                 status, content = await self._exchange(url, wait_seconds)
             except ConnectionError:
-                # A connection that was kept may have been closed meanwhile, as by an agent that was restarted.
-                if not is_kept:
-                    raise
+                # One that was kept may have been closed meanwhile, as by an agent that was restarted, and one that was
+                # just opened by an agent that goes: the question changes nothing, and is asked once more.
                 status, content = await self._exchange(url, wait_seconds)
             decoded = json.loads(content.decode())
         except asyncio.TimeoutError as error:
