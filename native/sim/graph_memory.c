@@ -82,6 +82,12 @@ void sim_graph_memory_drop(const sim_work_t *work)
   }
 }
 
+static void add(uint64_t *figure, uint64_t *high, uint64_t bytes)
+{
+  *figure += bytes;
+  *high = *figure > *high ? *figure : *high;
+}
+
 static CUresult charge(sim_range_t *range)
 {
   if (range->is_charged) {
@@ -92,10 +98,7 @@ static CUresult charge(sim_range_t *range)
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   range->is_charged = true;
-  const uint64_t reserved = memory.reserved[range->device] += range->block_bytes;
-  if (reserved > memory.reserved_high[range->device]) {
-    memory.reserved_high[range->device] = reserved;
-  }
+  add(&memory.reserved[range->device], &memory.reserved_high[range->device], range->block_bytes);
   return CUDA_SUCCESS;
 }
 
@@ -109,10 +112,7 @@ static CUresult come_alive(sim_range_t *range, bool auto_free)
     return result;
   }
   range->is_live = true;
-  const uint64_t used = memory.used[range->device] += range->block_bytes;
-  if (used > memory.used_high[range->device]) {
-    memory.used_high[range->device] = used;
-  }
+  add(&memory.used[range->device], &memory.used_high[range->device], range->block_bytes);
   return CUDA_SUCCESS;
 }
 

@@ -21,10 +21,11 @@
 #define MOST_GATED_NS UINT64_C(10000000000)
 
 // Between two looks at fences, and at a gate that may have lost its governor.
-#define FULL_NS UINT64_C(200000)
 #define LOOK_NS 60000
 #define LEAST_LOOK_NS 20000
 #define GATE_LOOK_NS 20000000
+// A look for room that took longer found less under way than may be.
+#define FULL_NS UINT64_C(200000)
 // The kernel may end a sleep so much later; its usual 50 µs would be most of it.
 #define SLACK_NS 1000ul
 

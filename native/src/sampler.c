@@ -14,6 +14,8 @@
 // bounds.
 #define SPAN_LAUNCHES_A_STREAM 6u
 #define SPANS_EVERY 3u
+// On one stream it ends where a lost turn would not stand out any more.
+#define SPAN_NS UINT64_C(1000000)
 // So many times in a row the GPU had nothing to do when a run was to begin.
 #define IDLE_IN_A_ROW 8u
 // A run from full to full that has not ended after so many times the launches wanted is given up.
@@ -22,8 +24,6 @@
 #define PACED_NS 2000000.0
 #define LEAST_PACED 24u
 #define MOST_PACED_LAUNCHES 160u
-// On one stream it ends where a lost turn would not stand out any more.
-#define SPAN_NS UINT64_C(1000000)
 
 static double now_ns(void)
 {
