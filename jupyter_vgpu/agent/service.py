@@ -20,6 +20,7 @@ from jupyter_vgpu.agent import store
 from jupyter_vgpu.agent.attendance import Attendance
 from jupyter_vgpu.agent.changes import Changes
 from jupyter_vgpu.agent.claims import ClaimBook, NewClaim, digest, new_names
+from jupyter_vgpu.agent.clerk import Clerk
 from jupyter_vgpu.agent.door import Door
 from jupyter_vgpu.agent.events import EventLog
 from jupyter_vgpu.agent.holders import Holders, claimant_of
@@ -100,10 +101,7 @@ class Agent:
         if nvml is not None and len(devices) > 2:  # of two there is nothing to choose
             with contextlib.suppress(NoDriverError):
                 self.book.distances = nvml.distances(list(self._devices))
-        self._state_path = state_path
-        self._saving = asyncio.Lock()
-        self._changes = 0  # of what is kept on disk
-        self._saved = 0  # how many of them are there
+        self._clerk = Clerk(state_path, self._to_keep)
         self._heartbeat: asyncio.Task[None] | None = None
         self._nap = Nap()
         self._background: set[asyncio.Task[Claim | None]] = set()
@@ -165,8 +163,8 @@ class Agent:
             if self.oversight is not None:
                 self.oversight.stop()
             self._attendance.close()
-        async with self._saving:
-            self._roster.close(is_for_good=self._state_path is None)
+        async with self._clerk.writing:
+            self._roster.close(is_for_good=not self._clerk.keeps)
             if self.steering is not None:
                 self.steering.close()
         self.runtime.close()
@@ -217,7 +215,7 @@ class Agent:
             raise UnknownDeviceError(f"no device {uuid!r} on this node: there are {', '.join(self._devices)}")
         (self.book.drained.add if is_drained else self.book.drained.discard)(uuid)
         log.info("device %s %s", uuid, "takes no new claims: drained" if is_drained else "is in use again")
-        await self._save()
+        await self._clerk.save()
 
     async def claim(self, request: ClaimRequest, holder: int | None = None) -> NewClaim:
         """Return a new claim, bound and on disk.
@@ -233,7 +231,7 @@ class Agent:
         """
         new = self._bind(request, holder)
         try:
-            await self._save()
+            await self._clerk.save()
         except BaseException:
             self._forget(new.claim.claim_id)
             raise
@@ -256,7 +254,7 @@ class Agent:
                     found.append(error)
             new = [one for one in found if isinstance(one, NewClaim)]
             if new:
-                await self._save()
+                await self._clerk.save()
         except BaseException:
             for one in found:
                 if isinstance(one, NewClaim):
@@ -311,7 +309,7 @@ class Agent:
             # Only now is nothing more given out there: what was, between the look and the new limit, is seen here.
             part_of(parent, body, taken, [whole.memory_bytes(index) for index in range(len(grants))])
             self._holders.note(claim.claim_id, holder)
-            await self._save()
+            await self._clerk.save()
         except BaseException:
             self._forget(claim.claim_id)
             raise
@@ -328,7 +326,7 @@ class Agent:
         released = self._forget(claim_id)
         if released is not None:
             log.info("claim %s of %s: released", claim_id, released.tenant)
-            await self._save()
+            await self._clerk.save()
         return released
 
     def _forget(self, claim_id: str) -> Claim | None:
@@ -353,22 +351,9 @@ class Agent:
 
         self._holders.watch(claim_id, self._attendance.deaths, died)
 
-    async def _save(self) -> None:
-        """Return when all claims as they are now are on disk; written outside the loop's thread.
-
-        Who waits while others write is written down together with all who do.
-        """
-        if self._state_path is None:
-            return
-        self._changes += 1
-        wanted = self._changes
-        async with self._saving:
-            if self._saved >= wanted:
-                return
-            now = self._changes
-            stored = [store.StoredClaim(claim, self._holders.of(claim.claim_id)) for claim in self.book.claims]
-            await asyncio.to_thread(store.save, self._state_path, stored, frozenset(self.book.drained))
-            self._saved = now
+    def _to_keep(self) -> tuple[list[store.StoredClaim], set[str]]:
+        claims = [store.StoredClaim(claim, self._holders.of(claim.claim_id)) for claim in self.book.claims]
+        return claims, self.book.drained
 
     # A tenant's processes
 
