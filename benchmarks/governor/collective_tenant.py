@@ -16,6 +16,7 @@ import sys
 import time
 
 A_UNIT = 10
+DATA_BYTES = 64 << 20
 CONNECT_SECONDS = 60.0
 cuda = ctypes.CDLL("libcuda.so.1")
 
@@ -60,9 +61,11 @@ class Rank:
         self._streams, self._words = connect(rank)
         context, module = ctypes.c_void_p(), ctypes.c_void_p()
         self._stream, self._function = ctypes.c_void_p(), ctypes.c_void_p()
+        self._data = ctypes.c_uint64()
         ok(cuda.cuInit(0))
         ok(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), rank))
         ok(cuda.cuCtxSetCurrent(context))
+        ok(cuda.cuMemAlloc_v2(ctypes.byref(self._data), ctypes.c_size_t(DATA_BYTES)))
         ok(cuda.cuStreamCreate(ctypes.byref(self._stream), 1))
         ok(cuda.cuModuleLoadData(ctypes.byref(module), b"any text"))
         ok(cuda.cuModuleGetFunction(ctypes.byref(self._function), module, f"sim_busy_{launch_us}us".encode()))
