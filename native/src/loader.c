@@ -230,6 +230,7 @@ static void bind_cuda(void *handle)
   ASK(cuEventQuery);
   ASK(cuEventElapsedTime);
   ASK(cuStreamCreate);
+  ASK(cuStreamCreateWithPriority);
   ASK(cuStreamQuery);
   ASK(cuThreadExchangeStreamCaptureMode);
   ASK(cuDeviceGetCount);

@@ -175,13 +175,22 @@ static bool hold_session(jvgpu_pulse_t *pulse, session_t *session)
   return true;
 }
 
+// The driver has a few queues to the GPU for all streams of a priority, and what shares one waits in it behind the others:
+// of the highest priority, which is clamped to what the device has, few programs have streams.
+static bool make_stream(CUstream *stream)
+{
+  enum { NON_BLOCKING = 1, HIGHEST = -1000 };
+  return jvgpu_real.cuStreamCreateWithPriority != NULL
+             ? jvgpu_real.cuStreamCreateWithPriority(stream, NON_BLOCKING, HIGHEST) == CUDA_SUCCESS
+             : jvgpu_real.cuStreamCreate(stream, NON_BLOCKING) == CUDA_SUCCESS;
+}
+
 static bool prepare(const jvgpu_pulse_t *pulse, session_t *session)
 {
   int  mode = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
   bool is_ready = jvgpu_real.cuCtxSetCurrent(pulse->ctx) == CUDA_SUCCESS &&
                   jvgpu_real.cuThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS &&
-                  jvgpu_real.cuStreamCreate(&session->stream, 1 /* CU_STREAM_NON_BLOCKING */) == CUDA_SUCCESS &&
-                  jvgpu_real.cuEventCreate(&session->base, 0) == CUDA_SUCCESS;
+                  make_stream(&session->stream) && jvgpu_real.cuEventCreate(&session->base, 0) == CUDA_SUCCESS;
   for (uint32_t i = 0; is_ready && i < UNDER_WAY; i++) {
     is_ready = jvgpu_real.cuEventCreate(&session->beats[i].event, 0) == CUDA_SUCCESS;
   }

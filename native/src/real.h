@@ -30,6 +30,7 @@ typedef struct jvgpu_real_s {
   CUresult (*cuEventQuery)(CUevent event);
   CUresult (*cuEventElapsedTime)(float *ms, CUevent begun, CUevent ended);
   CUresult (*cuStreamCreate)(CUstream *stream, unsigned int flags);
+  CUresult (*cuStreamCreateWithPriority)(CUstream *stream, unsigned int flags, int priority);
   CUresult (*cuStreamQuery)(CUstream stream);
   CUresult (*cuThreadExchangeStreamCaptureMode)(int *mode);
   CUresult (*cuArrayGetMemoryRequirements)(CUDA_ARRAY_MEMORY_REQUIREMENTS *needs, CUarray array, CUdevice dev);

@@ -20,8 +20,9 @@
 #define IDLE_IN_A_ROW 8u
 // A run from full to full that has not ended after so many times the launches wanted is given up.
 #define MOST_PACED 8u
-// It takes so long, that a few launches more or less under way matter little.
-#define PACED_NS 2000000.0
+// It takes so long: half a turn, since others' turns cut most that are longer. That a few launches more or less are under
+// way at its end, the average of several takes care of.
+#define PACED_NS 1000000.0
 #define LEAST_PACED 24u
 #define MOST_PACED_LAUNCHES 160u
 
@@ -221,10 +222,31 @@ static uint32_t paced_run(const jvgpu_shape_t *shape)
                                         : (uint32_t)launches;
 }
 
+// returns: the launches that the next sample of `shape` takes in.
+static uint32_t run_of(const jvgpu_sampler_t *sampler, const jvgpu_shape_t *shape, uint32_t contenders)
+{
+  const uint32_t run = jvgpu_shape_run(shape, contenders);
+  if (sampler->streams < 2 || sampler->is_mixed) {
+    return run;
+  }
+  return contenders > 1 ? paced_run(shape) : run < 2 * sampler->streams ? 2 * sampler->streams : run;
+}
+
+static bool can_begin(const jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, uint32_t run, bool is_idle,
+                      uint32_t contenders)
+{
+  if (sampler->streams < 2) {
+    return is_worth(shape, is_idle, contenders);
+  }
+  // A run from full to full begins where the queues are full.
+  return run == 1 || contenders < 2 || sampler->full_ns != 0;
+}
+
 int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream, bool is_idle,
                        const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns, int64_t *late_ns)
 {
-  int sample = -1;
+  int      sample = -1;
+  uint32_t run = 1;
   *late_ns = 0;
   // Another thread is sampling: this launch does without.
   if (!try_lock(sampler)) {
@@ -237,21 +259,14 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
     // Streams take turns on the GPU: one launch alone says little there, once a first guess is made, and
     // a run has to go round at least twice.
     const bool alone = sampler->streams < 2 || !sampler->is_mixed || shape->samples == 0;
-    sample =
-        alone && !is_spans && sampler->run.sample < 0 && (sampler->streams > 1 || is_worth(shape, is_idle, contenders))
-            ? begin(sampler, shape, stream, calls, contenders)
-            : -1;
+    run = run_of(sampler, shape, contenders);
+    sample = alone && !is_spans && sampler->run.sample < 0 && can_begin(sampler, shape, run, is_idle, contenders)
+                 ? begin(sampler, shape, stream, calls, contenders)
+                 : -1;
   }
   if (sample >= 0) {
-    uint32_t run = jvgpu_shape_run(shape, contenders);
     shape->tries += 1;
-    if (sampler->streams > 1 && !sampler->is_mixed) {
-      run = contenders > 1 ? paced_run(shape) : run < 2 * sampler->streams ? 2 * sampler->streams : run;
-    }
-    if (run > 1 && is_from_full_to_full(sampler, &sampler->samples[sample]) && sampler->full_ns == 0) {
-      sampler->samples[sample].state = JVGPU_SAMPLE_FREE;
-      sample = -1;
-    } else if (run > 1) {
+    if (run > 1) {
       open_over(sampler, &sampler->run, sample, stream, run, busy_ns);
       sample = -1;
     } else {
@@ -316,7 +331,7 @@ static void step_one(jvgpu_sampler_t *sampler, jvgpu_open_t *open, jvgpu_shape_t
     sampler->is_mixed = sampler->is_mixed || !quiet;
     drop_over(sampler, open);
   } else if (is_paced && is_enough && !sample->is_dry && sampler->full_ns == sample->full_ns &&
-             (stream == open->stream || sampler->launches - open->launches >= 2 * open->wanted)) {
+             (stream == open->stream || sampler->launches - open->launches >= open->wanted + open->wanted / 2)) {
     // On its own stream; where that is rare on any, none of which is far ahead of the others.
     sample->was_full = true;
     open->stream = stream;

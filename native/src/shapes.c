@@ -27,7 +27,7 @@
 #define MOST_RUN 16u
 // Alone a sample is taken in unless it is so many times what is known, or that part of it.
 #define ALONE_TIMES 2.0
-#define ALONE_IN_A_ROW 3u
+#define ALONE_IN_A_ROW 6u
 
 // Beyond this above what is expected a sample was cut: a switch alone costs 200 µs.
 #define CUT_NS 100000.0
@@ -99,6 +99,7 @@ static void start_over(jvgpu_shape_t *shape, double launch_ns)
   shape->samples = 1;
   shape->odd = 0;
   shape->odd_sure = 0;
+  shape->least_odd_ns = 0;
 }
 
 static void take_in(jvgpu_shape_t *shape, double launch_ns)
@@ -110,6 +111,7 @@ static void take_in(jvgpu_shape_t *shape, double launch_ns)
   shape->mean_ns += off_ns / (is_news ? 2 : shape->samples);
   shape->odd = 0;
   shape->odd_sure = 0;
+  shape->least_odd_ns = 0;
 }
 
 // It says that the shape is in doubt, and where nothing is known makes a first guess, by the part of the turns that would
@@ -126,6 +128,8 @@ static void learn_cut(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches
 
 static bool is_believed(jvgpu_shape_t *shape, double launch_ns, jvgpu_how_t how)
 {
+  // Others' turns only ever add: of those in a row the shortest has least of them.
+  shape->least_odd_ns = shape->least_odd_ns == 0 || launch_ns < shape->least_odd_ns ? launch_ns : shape->least_odd_ns;
   shape->odd += shape->odd < BESIDE_IN_A_ROW;
   shape->odd_sure += how.is_watched || launch_ns < shape->mean_ns;
   return shape->odd_sure >= WATCHED_IN_A_ROW || shape->odd >= (how.contenders > 1 ? BESIDE_IN_A_ROW : ALONE_IN_A_ROW);
@@ -143,7 +147,7 @@ static void learn_clean(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
   } else if (elapsed_ns <= expected_ns + margin_ns) {
     take_in(shape, launch_ns);
   } else if (is_believed(shape, launch_ns, how)) {
-    start_over(shape, launch_ns);
+    start_over(shape, shape->least_odd_ns);
   }
 }
 
@@ -164,7 +168,7 @@ static void learn_alone(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
   } else if (agrees) {
     take_in(shape, launch_ns);
   } else if (is_believed(shape, launch_ns, how)) {
-    start_over(shape, launch_ns);
+    start_over(shape, shape->least_odd_ns);
   }
 }
 
@@ -176,8 +180,9 @@ static void learn_rough(jvgpu_shape_t *shape, double launch_ns, jvgpu_how_t how)
     shape->mean_ns += (launch_ns - shape->mean_ns) * ROUGH_WEIGHT;
     shape->odd = 0;
     shape->odd_sure = 0;
+    shape->least_odd_ns = 0;
   } else if (is_believed(shape, launch_ns, how)) {
-    start_over(shape, launch_ns);
+    start_over(shape, shape->least_odd_ns);
   }
 }
 

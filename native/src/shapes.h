@@ -25,6 +25,7 @@ typedef struct jvgpu_shape_s {
   uint32_t samples;      // taken as clean; 0 with a mean: a first guess, to be replaced
   uint16_t odd;          // samples in a row that did not fit
   uint16_t odd_sure;     // of them, watched, or shorter than what is known: no turn of others' makes them so
+  double   least_odd_ns; // the shortest of those in a row, a launch
   uint8_t  singly;       // samples to take of one launch only: its runs are not queued
   uint32_t tries;        // samples begun
   uint32_t idle_tries;   // that would have been, in a row, where the GPU had nothing to do
