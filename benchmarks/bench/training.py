@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import cached_property
+
 import torch
 
 WARM_UP_STEPS = 8
+MOST_HOLD_MS = 200
 NAMES = ("gpt", "resnet", "mlp", "matmul")
 
 
@@ -60,12 +65,9 @@ class Training:
             self.step()
         torch.cuda.synchronize()
 
-    def replayed_ns(self) -> float:
-        """Return the GPU time of one step, captured as a graph and replayed back to back: the best of three.
-
-        Too short for steps of many short launches: in a graph a launch starts a microsecond sooner after the one
-        before than on a stream (docs/meter.md).
-        """
+    @cached_property
+    def graph(self) -> torch.cuda.CUDAGraph:
+        """One step, captured as a CUDA graph."""
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -75,35 +77,62 @@ class Training:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             self.step()
-        replays, best = 20, float("inf")
-        for _ in range(4):
+        return graph
+
+    @cached_property
+    def replayed_ns(self) -> float:
+        """The GPU time of one step, captured as a graph and replayed back to back: the best of three.
+
+        Too short for steps of many short launches: in a graph a launch starts a microsecond sooner after the one
+        before than on a stream (docs/meter.md).
+        """
+        replays, best = 5, float("inf")
+        for _ in range(3):
             begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             begun.record()
             for _ in range(replays):
-                graph.replay()
+                self.graph.replay()
             ended.record()
             torch.cuda.synchronize()
             best = min(best, begun.elapsed_time(ended) * 1e6 / replays)
         return best
 
     def queued_ns(self) -> float:
-        """Return the GPU time of one step whose launches were all queued before the first ran: the best of five.
+        """Return the GPU time of one step whose launches were all queued before the first ran: the best of five."""
+        return min(self.queued_steps_ns(5, sleep))
 
-        A kernel that sleeps holds the stream until the host has made the step's launches, so that none waits for the
-        host. Of a step with more launches than a stream's queue takes (1,021), the rest is launched meanwhile.
+    def queued_steps_ns(self, count: int, hold: Callable[[int], None] | None = None) -> list[float]:
+        """Return the GPU time of some steps whose launches were all queued before the first of them ran.
+
+        What holds the stream until the host has made a step's launches is a kernel that sleeps, in which a GPU cools;
+        or the step's own graph, replayed, which keeps its power and with it its clocks where training has them. Of a
+        step with more launches than a stream's queue takes (1,021), the rest is launched meanwhile.
+
+        Args:
+            count: How many steps.
+            hold: Puts so many milliseconds of work on the stream; `None` = the step's own graph.
         """
-        sleep_cycles, best = 20_000_000, float("inf")  # some 10 ms
-        for _ in range(5):
+        graph_ms = 0.0 if hold is not None else self.replayed_ns / 1e6
+        hold_ms, found = 10, []
+        while len(found) < count:
             begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            while True:
-                torch.cuda._sleep(sleep_cycles)
-                begun.record()
-                self.step()
-                queued_in_time = not begun.query()
-                ended.record()
-                torch.cuda.synchronize()
-                if queued_in_time or sleep_cycles > 400_000_000:
-                    break
-                sleep_cycles *= 2
-            best = min(best, begun.elapsed_time(ended) * 1e6)
-        return best
+            if hold is not None:
+                hold(hold_ms)
+            else:
+                for _ in range(math.ceil(hold_ms / graph_ms)):
+                    self.graph.replay()
+            begun.record()
+            self.step()
+            is_queued = not begun.query()
+            ended.record()
+            torch.cuda.synchronize()
+            if is_queued or hold_ms >= MOST_HOLD_MS:
+                found.append(begun.elapsed_time(ended) * 1e6)
+            else:
+                hold_ms *= 2
+        return found
+
+
+def sleep(milliseconds: int) -> None:
+    """Put a kernel on the stream that sleeps for about so long."""
+    torch.cuda._sleep(milliseconds * 2_000_000)  # clock cycles

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -13,9 +14,10 @@ class Case:
         name: As shown.
         command: What each tenant runs, after the worker's name: `("work", "burn", "20")` or `("train", "gpt")`.
         tenants: How many of them.
-        target: Largest relative error of a tenant's GPU time that is allowed.
+        target: Largest relative error of the quantity that is allowed.
         neighbours: Saturating tenants beside those that are measured.
-        quantity: `"gpu_time"` or `"wait"`.
+        quantity: What of theirs is looked at.
+        neighbour: What each neighbour runs.
     """
 
     name: str
@@ -23,7 +25,18 @@ class Case:
     tenants: int
     target: float
     neighbours: int = 0
-    quantity: str = "gpu_time"
+    quantity: Literal["gpu_time", "wait"] = "gpu_time"
+    neighbour: tuple[str, ...] = ("known", "burn", "20")
+
+    def as_row(self) -> dict[str, object]:
+        """Return what of it stands in a row."""
+        return {
+            "case": self.name,
+            "tenants": self.tenants,
+            "neighbours": self.neighbours,
+            "quantity": self.quantity,
+            "target": self.target,
+        }
 
 
 def launch_cases() -> list[Case]:
@@ -77,8 +90,18 @@ def wait_cases() -> list[Case]:
     ]
 
 
+def argument_cases() -> list[Case]:
+    """Return launches of which an argument says how long they take: one function, grid and block."""
+    return [
+        Case(name, ("known", mode, "100"), tenants, 0.05)
+        for name, mode in (("arguments: 100 us and 1 ms in turn", "two"), ("arguments: 100 us to 1 ms", "random"))
+        for tenants in (1, 2, 4)
+    ]
+
+
 ALL = {
     "launches": launch_cases,
+    "arguments": argument_cases,
     "shapes": shape_cases,
     "training": training_cases,
     "waits": wait_cases,

@@ -9,12 +9,18 @@ import json
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from meter import table
+
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 
 
 def main() -> int:
     """Print the table; 0 whether or not the targets are met, 1 without a file."""
-    files = [Path(name) for name in sys.argv[1:]] or sorted(RESULTS.glob("meter-*.json"))
+    files = [Path(name) for name in sys.argv[1:]] or sorted(
+        path for path in RESULTS.glob("meter-*.json") if "-simulated-" not in path.name
+    )
     if not files:
         sys.exit("no results yet: run benchmarks/meter/run.py on a machine with a GPU")
     results = [json.loads(path.read_text(encoding="utf-8")) for path in files]
@@ -22,13 +28,9 @@ def main() -> int:
     rows = [row for result in results if result["card"] == last["card"] for row in result["rows"]]
     newest = {(row["case"], row["tenants"], row["neighbours"], row["quantity"]): row for row in rows}
     print(f"{files[-1].name}: {last['card']}, driver {last['driver']}, up to {last['date']}")
-    print(f"{'case':36} {'tenants':>7} {'error':>9} {'target':>7}          commit   others")
+    print(f"{table.HEADING} commit   others")
     for row in newest.values():
-        others = ", ".join(f"{name} {error:+.0%}" for name, error in row["others_errors"].items())
-        tenants = f"{row['tenants']}+{row['neighbours']}"
-        verdict = "met" if row["met"] else "NOT MET"
-        figures = f"{row['error']:>+9.2%} {row['target']:>7.0%}"
-        print(f"{row['case']:36} {tenants:>7} {figures} {verdict:8} {row['commit']:8} {others}")
+        print(f"{table.line(row)} {row['commit']:8} {table.others(row)}")
     print(f"{sum(row['met'] for row in newest.values())} of {len(newest)} met")
     return 0
 

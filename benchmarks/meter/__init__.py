@@ -1,0 +1,1 @@
+"""How far the meter of GPU time is from the truth: a benchmark."""

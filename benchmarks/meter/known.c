@@ -1,0 +1,179 @@
+// A tenant with known work, in the driver API: on a GPU, and on a simulated board, where work.cu does not run.
+//
+//   known burn LAUNCH_US    launches back to back
+//   known two LAUNCH_US     launches of LAUNCH_US and of ten times that, in turn: one function, grid and block, an
+//                           argument says how long
+//   known random LAUNCH_US  64 lengths from LAUNCH_US to ten times that, evenly, in an order that chance draws anew
+//                           each time round
+//   known one LAUNCH_US     a run is one launch of that length
+//
+// A simulated board goes by a function's name: there all launches take LAUNCH_US.
+// Talks as work.cu does: "solo" measures alone and answers with nanoseconds of GPU time a unit (two: both lengths;
+// random: all 64); "run SECONDS" works and answers with units, seconds and 0.
+
+#include <stdbool.h>
+
+#include "../sim/client.h"
+
+enum { DEPTH = 8, LENGTHS = 64, MOST_TIMES = 10 };
+
+// source: read off an H200, 1,056 blocks of 256 threads (benchmarks/sim/client.h)
+static const double us_per_iteration = 0.0208;
+
+static const char *mode;
+static double      launch_us;
+static client_t    client;
+static CUfunction  twin;  // the same code under another name: what is learned of the one is not known of the other
+static int         order[LENGTHS];
+static uint32_t    chance = 2463534242u;
+
+static bool in_mode(const char *name)
+{
+  return strcmp(mode, name) == 0;
+}
+
+static CUfunction function_of(const char *name)
+{
+  char       image[4096];
+  CUmodule   module;
+  CUfunction function;
+  snprintf(image, sizeof image, client_ptx, name);
+  MUST(cuModuleLoadData(&module, image));
+  MUST(cuModuleGetFunction(&function, module, name));
+  return function;
+}
+
+static void launch(double times)
+{
+  client.iterations = (int)(launch_us * times / us_per_iteration);
+  client_launch(&client);
+}
+
+// source: Marsaglia, "Xorshift RNGs" (2003)
+static uint32_t draw(uint32_t below)
+{
+  chance ^= chance << 13;
+  chance ^= chance >> 17;
+  chance ^= chance << 5;
+  return (uint32_t)((uint64_t)chance * below >> 32);
+}
+
+static void shuffle(void)
+{
+  for (int i = LENGTHS - 1; i > 0; i--) {
+    const int other = (int)draw((uint32_t)i + 1);
+    const int kept = order[i];
+    order[i] = order[other];
+    order[other] = kept;
+  }
+}
+
+static void unit(void)
+{
+  if (in_mode("two")) {
+    launch(1);
+    launch(MOST_TIMES);
+  } else if (in_mode("random")) {
+    shuffle();
+    for (int i = 0; i < LENGTHS; i++) {
+      launch(1 + (double)order[i] * (MOST_TIMES - 1) / (LENGTHS - 1));
+    }
+  } else {
+    launch(1);
+  }
+}
+
+static double unit_us(void)
+{
+  return launch_us * (in_mode("two") ? 1 + MOST_TIMES : in_mode("random") ? LENGTHS * (1 + MOST_TIMES) / 2.0 : 1);
+}
+
+// Enough in flight to keep the GPU busy, not so much that the end is far away.
+static double work(double seconds, long most, long *units)
+{
+  static CUevent marks[DEPTH];
+  // A mark costs the GPU time of its own: not after each short launch.
+  const long   marked = unit_us() > 400 ? 1 : 1 + (long)(400 / unit_us());
+  const double begun = client_now();
+  long         done = 0;
+  for (int i = 0; i < DEPTH && marks[i] == NULL; i++) {
+    MUST(cuEventCreate(&marks[i], CLIENT_NO_TIMING));
+  }
+  while (done < most && client_now() - begun < seconds) {
+    unit();
+    done++;
+    if (done % marked == 0) {
+      const long mark = done / marked;
+      MUST(cuEventRecord(marks[mark % DEPTH], client.stream));
+      if (mark >= DEPTH) {
+        MUST(cuEventSynchronize(marks[(mark + 1) % DEPTH]));
+      }
+    }
+  }
+  MUST(cuStreamSynchronize(client.stream));
+  *units = done;
+  return client_now() - begun;
+}
+
+// Of one long launch: ten times what the twin takes for a tenth of it.
+static double measure_alone(void)
+{
+  const double     whole_us = launch_us;
+  const CUfunction whole = client.function;
+  const bool       is_one = in_mode("one");
+  double           best = 1e30;
+  long             units;
+  if (is_one) {
+    client.function = twin;
+    launch_us /= MOST_TIMES;
+  }
+  for (int i = 0; i < 4; i++) {  // the first brings the clocks up
+    const double each = work(0.06, is_one ? 1 : 1L << 40, &units) * 1e9 / (double)units;
+    best = i > 0 && each < best ? each : best;
+  }
+  client.function = whole;
+  launch_us = whole_us;
+  return is_one ? best * MOST_TIMES : best;
+}
+
+int main(int count, char **arguments)
+{
+  char   line[64];
+  char   name[64];
+  double seconds;
+  long   units;
+  if (count != 3 || atof(arguments[2]) <= 0) {
+    fprintf(stderr, "usage: known burn|two|random|one LAUNCH_US\n");
+    return 2;
+  }
+  mode = arguments[1];
+  launch_us = atof(arguments[2]);
+  snprintf(name, sizeof name, "sim_busy_%.0fns", launch_us * 1e3);
+  setenv("FUNCTION", name, 1);
+  client = client_start();
+  if (in_mode("one")) {
+    snprintf(name, sizeof name, "sim_busy_%.0fns", launch_us * 1e3 / MOST_TIMES);
+    twin = function_of(name);
+  }
+  for (int i = 0; i < LENGTHS; i++) {
+    order[i] = i;
+  }
+  if (!in_mode("one")) {
+    unit();
+    MUST(cuStreamSynchronize(client.stream));
+  }
+  printf("ready\n");
+  fflush(stdout);
+  while (fgets(line, sizeof line, stdin) != NULL) {
+    if (strncmp(line, "solo", 4) == 0) {
+      printf("%.1f\n", measure_alone());
+    } else if (sscanf(line, "run %lf", &seconds) == 1) {
+      const double took = work(seconds, in_mode("one") ? 1 : 1L << 40, &units);
+      printf("%ld %.6f 0\n", units, took);
+    } else {
+      break;
+    }
+    fflush(stdout);
+  }
+  return 0;
+}

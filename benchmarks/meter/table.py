@@ -1,0 +1,28 @@
+"""The table: one row of figures as one line of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+HEADING = f"{'case':36} {'tenants':>7} {'error':>9} {'truth':>8} {'target':>7}          "
+
+
+def line(row: Mapping[str, Any]) -> str:
+    """Return a row as one line, without what is known of others and clocks; rows of earlier days lack the truth's."""
+    tenants = f"{row['tenants']}+{row['neighbours']}"
+    sure = f"± {row['truth_spread']:.2%}" if "truth_spread" in row else ""
+    verdict = "met" if row["met"] else "NOT MET"
+    return f"{row['case']:36} {tenants:>7} {row['error']:>+9.2%} {sure:>8} {row['target']:>7.0%} {verdict:8}"
+
+
+def others(row: Mapping[str, Any]) -> str:
+    """Return what other ways to measure the same are off by."""
+    return ", ".join(f"{name} {error:+.0%}" for name, error in row["others_errors"].items())
+
+
+def clocks(row: Mapping[str, Any]) -> str:
+    """Return the SM clock before, during and after, as far as it is known; empty = it is not."""
+    seen = row.get("sm_clock_mhz", {})
+    spans = [f"{seen[span]:.0f}" for span in ("before", "during", "after") if span in seen]
+    return f"{'/'.join(spans)} MHz" if spans else ""
