@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+ONE_LAUNCH = ("half-way", "after it")
+
 
 @dataclass(frozen=True)
 class Case:
@@ -18,6 +20,8 @@ class Case:
         neighbours: Saturating tenants beside those that are measured.
         quantity: What of theirs is looked at.
         neighbour: What each neighbour runs.
+        kind: How it is measured: `known_work`, `one_launch` or `lying`.
+        is_first: Of one launch: whether it is its program's first.
     """
 
     name: str
@@ -27,6 +31,13 @@ class Case:
     neighbours: int = 0
     quantity: Literal["gpu_time", "wait"] = "gpu_time"
     neighbour: tuple[str, ...] = ("known", "burn", "20")
+    kind: Literal["known_work", "one_launch", "lying"] = "known_work"
+    is_first: bool = False
+
+    @property
+    def row_names(self) -> tuple[str, ...]:
+        """The rows that come of it."""
+        return tuple(f"{self.name}, {when}" for when in ONE_LAUNCH) if self.kind == "one_launch" else (self.name,)
 
     def as_row(self) -> dict[str, object]:
         """Return what of it stands in a row."""
@@ -99,9 +110,19 @@ def argument_cases() -> list[Case]:
     ]
 
 
+def one_launch_cases() -> list[Case]:
+    """Return one launch of four seconds, as a persistent kernel is, alone and beside a busy tenant."""
+    return [
+        Case(name, ("known", "one", "4000000"), 1, 0.05, neighbours, kind="one_launch", is_first=is_first)
+        for name, is_first in (("first launch, 4 s", True), ("later launch, 4 s", False))
+        for neighbours in (0, 1)
+    ]
+
+
 ALL = {
     "launches": launch_cases,
     "arguments": argument_cases,
+    "one launch": one_launch_cases,
     "shapes": shape_cases,
     "training": training_cases,
     "waits": wait_cases,

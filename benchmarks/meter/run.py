@@ -34,8 +34,10 @@ from governor.stage import native_environment  # noqa: E402
 
 from jupyter_vgpu.errors import BadValueError  # noqa: E402
 from jupyter_vgpu.sim import create_boards, parse_boards  # noqa: E402
-from meter import cases, known_work, table  # noqa: E402
+from meter import cases, known_work, one_launch, table  # noqa: E402
 from meter.tenants import Stage  # noqa: E402
+
+KINDS = {"known_work": known_work.measure, "one_launch": one_launch.measure}
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -83,7 +85,7 @@ def run_all(stage: Stage, options: argparse.Namespace, result: dict[str, Any], p
         (row["case"], row["tenants"], row["neighbours"]) for row in result["rows"] if row["commit"] == options.commit
     }
     for case in wanted(options):
-        if (case.name, case.tenants, case.neighbours) in done:
+        if any((name, case.tenants, case.neighbours) in done for name in case.row_names):
             continue
         if time.monotonic() - begun > options.budget:
             print("out of budget; run again to go on")
@@ -93,7 +95,7 @@ def run_all(stage: Stage, options: argparse.Namespace, result: dict[str, Any], p
             continue
         case_begun = time.monotonic()
         try:
-            rows = known_work.measure(stage, case, options.seconds)
+            rows = KINDS[case.kind](stage, case, options.seconds)
         except (WorkerError, subprocess.CalledProcessError) as error:
             print(f"{case.name}, {case.tenants} tenants: {error}")
             continue
