@@ -16,12 +16,13 @@ class Case:
         name: As shown.
         command: What each tenant runs, after the worker's name: `("work", "burn", "20")` or `("train", "gpt")`.
         tenants: How many of them.
-        target: Largest relative error of the quantity that is allowed.
+        target: Largest relative error of the quantity that is allowed; for `"seconds until flagged"`, seconds.
         neighbours: Saturating tenants beside those that are measured.
         quantity: What of theirs is looked at.
         neighbour: What each neighbour runs.
         kind: How it is measured: `known_work`, `one_launch` or `lying`.
         is_first: Of one launch: whether it is its program's first.
+        said: Of a liar: the part of its GPU time that it lets stand.
     """
 
     name: str
@@ -29,10 +30,11 @@ class Case:
     tenants: int
     target: float
     neighbours: int = 0
-    quantity: Literal["gpu_time", "wait"] = "gpu_time"
+    quantity: Literal["gpu_time", "wait", "seconds until flagged"] = "gpu_time"
     neighbour: tuple[str, ...] = ("known", "burn", "20")
     kind: Literal["known_work", "one_launch", "lying"] = "known_work"
     is_first: bool = False
+    said: float = 1.0
 
     @property
     def row_names(self) -> tuple[str, ...]:
@@ -119,10 +121,21 @@ def one_launch_cases() -> list[Case]:
     ]
 
 
+def lying_cases() -> list[Case]:
+    """Return a busy tenant that writes too little into its usage page, alone and beside an honest one."""
+    burn = ("known", "burn", "20")
+    return [
+        Case(name, burn, 1, 2.0, neighbours, "seconds until flagged", kind="lying", said=said)
+        for name, said in (("usage halved: flagged after", 0.5), ("usage zero: flagged after", 0.0))
+        for neighbours in (0, 1)
+    ]
+
+
 ALL = {
     "launches": launch_cases,
     "arguments": argument_cases,
     "one launch": one_launch_cases,
+    "lying": lying_cases,
     "shapes": shape_cases,
     "training": training_cases,
     "waits": wait_cases,

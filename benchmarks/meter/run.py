@@ -34,10 +34,10 @@ from governor.stage import native_environment  # noqa: E402
 
 from jupyter_vgpu.errors import BadValueError  # noqa: E402
 from jupyter_vgpu.sim import create_boards, parse_boards  # noqa: E402
-from meter import cases, known_work, one_launch, table  # noqa: E402
+from meter import cases, known_work, lying, one_launch, table  # noqa: E402
 from meter.tenants import Stage  # noqa: E402
 
-KINDS = {"known_work": known_work.measure, "one_launch": one_launch.measure}
+KINDS = {"known_work": known_work.measure, "one_launch": one_launch.measure, "lying": lying.measure}
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
