@@ -113,7 +113,7 @@ class Training:
             hold: Puts so many milliseconds of work on the stream; `None` = the step's own graph.
         """
         graph_ms = 0.0 if hold is not None else self.replayed_ns / 1e6
-        hold_ms, found = 10, []
+        hold_ms, found = 10, list[float]()
         while len(found) < count:
             begun, ended = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             if hold is not None:

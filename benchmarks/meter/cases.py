@@ -83,6 +83,15 @@ def shape_cases() -> list[Case]:
     ]
 
 
+def nested_cases() -> list[Case]:
+    """Return launches that are made by a launch on the device."""
+    return [
+        Case(f"device-side launches, {length_us} us", ("nested", "nested", str(length_us)), tenants, 0.05)
+        for length_us in (100, 1000)
+        for tenants in (1, 2, 4)
+    ]
+
+
 def training_cases() -> list[Case]:
     """Return the three training loops alone and together."""
     return [
@@ -136,6 +145,7 @@ ALL = {
     "arguments": argument_cases,
     "one launch": one_launch_cases,
     "lying": lying_cases,
+    "nested": nested_cases,
     "shapes": shape_cases,
     "training": training_cases,
     "waits": wait_cases,

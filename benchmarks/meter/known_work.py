@@ -66,7 +66,7 @@ def measure(stage: Stage, case: Case, seconds: float) -> list[dict[str, object]]
     errors = [metered[i] / known[i] - 1 for i in range(case.tenants)]
     worst = max(errors, key=abs)
     others = {
-        name: round(max((figures[i] / known[i] - 1 for i in range(case.tenants)), key=abs), 4)
+        name: max((figures[i] / known[i] - 1 for i in range(case.tenants)), key=abs)
         for name, figures in said.items()
         if figures and not name.startswith("meter") and case.quantity == "gpu_time"
     }
@@ -85,7 +85,7 @@ def measure(stage: Stage, case: Case, seconds: float) -> list[dict[str, object]]
         "wall_seconds": round(max(answer[1] for answer in answers), 4),
         "error": round(worst, 4),
         "truth_spread": round(max(one.spread for one in truths), 4),
-        "others_errors": others,
+        "others_errors": {name: round(error, 4) for name, error in others.items()},
         "met": abs(worst) <= case.target,
     }
     return [row]

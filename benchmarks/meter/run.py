@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -126,10 +127,8 @@ def main(arguments: Sequence[str]) -> int:
             else {"date": date, "card": device.name, "driver": device.driver, "rows": []}
         )
         environment = native_environment(state) if state else dict(os.environ)
-        nvml = None
-        if state is None:
-            import pynvml as nvml
-
+        nvml: Any = None if state else import_module("pynvml")
+        if nvml is not None:
             nvml.nvmlInit()
             stack.callback(nvml.nvmlShutdown)
         agent = stack.enter_context(running_agent(folder, environment))

@@ -31,3 +31,10 @@ def clocks(row: Mapping[str, Any]) -> str:
     seen = row.get("sm_clock_mhz", {})
     spans = [f"{seen[span]:.0f}" for span in ("before", "during", "after") if span in seen]
     return f"{'/'.join(spans)} MHz" if spans else ""
+
+
+def cost_line(row: Mapping[str, Any]) -> str:
+    """Return what the library costs in one row of the governor's table as one line."""
+    verdict = "met" if row["met"] else "NOT MET"
+    figures = f"{row['cost']:>+9.2%} {'':8} {row['target']:>7.1%}"
+    return f"{row['name']:36} {row['tenants']:>5}+0 {figures} {verdict:8} {row['commit']}"

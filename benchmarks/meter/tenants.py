@@ -39,7 +39,7 @@ class Tenant:
         """Claim a tenth of the GPU and start the worker in it."""
         self._agent = agent
         self.granted: GrantedClaim = agent.claim(f"t{number}", Fraction(1, 10), memory_bytes=12 << 30)
-        self.worker = Worker(f"tenant {number}", command, self.granted.edits.applied_to(environment), log)
+        self.worker = Worker(f"tenant {number}", command, self.granted.edits.applied_to(dict(environment)), log)
         self.process = self.worker.process
 
     @property

@@ -8,6 +8,8 @@
 //     streams launches on STREAMS streams at once
 //     burst   one launch every 2 ms, waited for
 //     capture burn on the legacy stream, a graph captured in each mode now and then
+//     nested  launches of one thread that make a launch of LAUNCH_US themselves; compiled with -DNESTED and device code
+//             that is linked (-rdc=true)
 //
 // Talks on stdin and stdout: "solo" measures alone and answers with nanoseconds of GPU time a unit;
 // "run SECONDS" works and answers with units, seconds, and for bursts the nanoseconds waited.
@@ -47,6 +49,13 @@ __global__ void fma_loop(float *out, int iterations) {
   if (a + d == 12345.678f) out[0] = a;
 }
 
+#ifdef NESTED
+// Not done before what it launched is. source: CUDA C++ Programming Guide 13.0, "Nested Dependencies"
+__global__ void launch_nested(float *out, int iterations, int blocks) {
+  fma_loop<0><<<blocks, 256>>>(out, iterations);
+}
+#endif
+
 static std::string mode;
 static float *out;
 static std::vector<cudaStream_t> streams;
@@ -71,6 +80,10 @@ static void unit() {
     launch(2, iterations * 2, streams[0]);
   } else if (mode == "graph") {
     MUST(cudaGraphLaunch(graph, streams[0]));
+#ifdef NESTED
+  } else if (mode == "nested") {
+    launch_nested<<<1, 1, 0, streams[0]>>>(out, iterations, blocks);
+#endif
   } else if (mode == "streams") {
     for (cudaStream_t stream : streams) launch(0, iterations, stream);
   } else {
