@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 
 from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
@@ -20,9 +21,10 @@ from jupyter_vgpu.server.parts import restart_in_part
 
 READER = "jupyter_vgpu_reader"
 
-# A stream that has nothing new to tell says so this often, in readings, so
-# that proxies on the way do not take it for dead.
-_SIGN_OF_LIFE_EVERY = 15
+# A stream that has had nothing new to tell for so long says so at the next look, which an agent that does not answer
+# keeps from coming for some seconds: proxies on the way, and the panel (`SILENCE_MS` in `silence.ts`), take one that
+# says nothing for a minute for dead.
+_SIGN_OF_LIFE_SECONDS = 15.0
 
 
 class VGPUHandler(APIHandler):
@@ -84,7 +86,7 @@ class LiveHandler(VGPUHandler):
     _over: asyncio.Future[None] | None = None
     _flushed: asyncio.Future[None] | None = None
     _told = b""
-    _untold = 0
+    _told_at = float("-inf")
 
     def on_connection_close(self) -> None:
         """End, since nobody listens any more."""
@@ -117,15 +119,15 @@ class LiveHandler(VGPUHandler):
         is_slow = self._flushed is not None and not self._flushed.done()
         if is_slow or self._over is None or self._over.done():
             return
-        self._untold += 1
+        now = time.monotonic()
         if reading.body != self._told:
             self.write(_event(reading.body if self._told else _with_history(reading.body, self.reader)))
-        elif self._untold >= _SIGN_OF_LIFE_EVERY:
+        elif now - self._told_at >= _SIGN_OF_LIFE_SECONDS:
             self.write(": nothing new\n\n")
         else:
             return
         self._told = reading.body
-        self._untold = 0
+        self._told_at = now
         self._flushed = self.flush()
 
 

@@ -10,12 +10,13 @@ import { ServerConnection } from '@jupyterlab/services';
 import { DisposableDelegate, IDisposable } from '@lumino/disposable';
 import { createParser } from 'eventsource-parser';
 
+import { Silence } from './silence';
 import { IReading, isReading } from './wire';
 
 /**
  * Why a stream is over.
  *
- * - `server-unreachable`: no connection, or it broke;
+ * - `server-unreachable`: no connection, it broke, or nothing came over it;
  * - `no-extension`: the server knows no such stream;
  * - `refused`: this user may not see it, or is no longer logged in;
  * - `bad-answer`: something else than figures came.
@@ -48,8 +49,17 @@ export function openStream(
       }
     }
   };
-  void readStream(guarded, settings, abort.signal).then(guarded.onEnd);
-  return new DisposableDelegate(() => abort.abort());
+  const silence = new Silence(() => {
+    guarded.onEnd('server-unreachable');
+    abort.abort();
+  });
+  void readStream(guarded, settings, abort.signal, silence)
+    .then(guarded.onEnd)
+    .finally(() => silence.dispose());
+  return new DisposableDelegate(() => {
+    silence.dispose();
+    abort.abort();
+  });
 }
 
 /** Have the server count this moment as activity, so that it is not stopped for being idle. */
@@ -99,7 +109,8 @@ async function post(
 async function readStream(
   listener: IListener,
   settings: ServerConnection.ISettings,
-  signal: AbortSignal
+  signal: AbortSignal,
+  silence: Silence
 ): Promise<Ending> {
   const url = URLExt.join(settings.baseUrl, 'jupyter-vgpu', 'live');
   try {
@@ -117,7 +128,7 @@ async function readStream(
     if (!response.ok || !response.body) {
       return 'server-unreachable';
     }
-    return await readEvents(response.body.getReader(), listener);
+    return await readEvents(response.body.getReader(), listener, silence);
   } catch {
     return 'server-unreachable';
   }
@@ -125,7 +136,8 @@ async function readStream(
 
 async function readEvents(
   body: ReadableStreamDefaultReader<Uint8Array>,
-  listener: IListener
+  listener: IListener,
+  silence: Silence
 ): Promise<Ending> {
   let isBad = false;
   const parser = createParser({
@@ -144,6 +156,7 @@ async function readEvents(
     if (done) {
       return 'server-unreachable';
     }
+    silence.heard();
     parser.feed(decoder.decode(value, { stream: true }));
     if (isBad) {
       await body.cancel();

@@ -28,6 +28,8 @@ const LONGEST_RETRY_MS = 30000;
 export class SliceModel implements ISliceModel, IDisposable, IListener {
   constructor() {
     document.addEventListener('visibilitychange', this._update);
+    // Not at the end of a wait that began where there was no network.
+    window.addEventListener('online', this._update);
   }
 
   readonly history = new SliceHistory();
@@ -87,6 +89,7 @@ export class SliceModel implements ISliceModel, IDisposable, IListener {
     }
     this._isDisposed = true;
     document.removeEventListener('visibilitychange', this._update);
+    window.removeEventListener('online', this._update);
     this._close();
     Signal.clearData(this);
   }

@@ -145,6 +145,13 @@ class Stream:
                 return event
         raise EOFError("the stream is over")
 
+    def next_comment(self) -> str:
+        """Return the next line that is there only so that there is one; waits for it, as `next` does."""
+        for line in self._lines:
+            if line.startswith(": "):
+                return line.removeprefix(": ")
+        raise EOFError("the stream is over")
+
 
 @dataclass
 class Exchange:

@@ -195,6 +195,23 @@ def test_what_does_not_change_is_told_once(server_without_slice: Server, open_st
         stream.next()
 
 
+@pytest.mark.slow
+def test_a_stream_is_never_silent_for_a_minute_also_where_the_agent_does_not_answer(
+    server: Server, relay: Relay, open_stream: OpenStream
+) -> None:
+    stream = open_stream(server, wait_seconds=60)
+    relay.is_stalled = True
+    try:
+        while stream.next()["state"] == "ok":
+            pass
+        # The state is told once; the stream's wait ends what says nothing after.
+        signs = [stream.next_comment() for _ in range(2)]
+    finally:
+        relay.is_stalled = False
+
+    assert signs == ["nothing new"] * 2
+
+
 def test_streams_end_cleanly_when_the_server_stops(
     start_server: Callable[..., Server], open_stream: OpenStream
 ) -> None:

@@ -1,6 +1,8 @@
 import { ServerConnection } from '@jupyterlab/services';
+import { IDisposable } from '@lumino/disposable';
 
 import { choosePart, Ending, keep, openStream } from '../api';
+import { SILENCE_MS } from '../silence';
 import { IReading } from '../wire';
 import { emptyReading, okReading } from './readings';
 
@@ -101,6 +103,73 @@ describe('openStream', () => {
     await new Promise(resolve => setTimeout(resolve, 20));
 
     expect(heard).toEqual([]);
+  });
+});
+
+describe('a stream over which nothing comes', () => {
+  const comes: (() => void)[] = [];
+  const endings: Ending[] = [];
+  const aborted = jest.fn();
+  let stream: IDisposable;
+
+  beforeEach(async () => {
+    jest.useFakeTimers();
+    comes.length = endings.length = 0;
+    aborted.mockReset();
+    const sign = new TextEncoder().encode(': nothing new\n\n');
+    const read = () =>
+      new Promise(resolve =>
+        comes.push(() => resolve({ done: false, value: sign }))
+      );
+    const settings = ServerConnection.makeSettings({
+      baseUrl: 'http://localhost/',
+      fetch: async (request: RequestInfo | URL) => {
+        (request as Request).signal.addEventListener('abort', aborted);
+        return {
+          status: 200,
+          ok: true,
+          body: { getReader: () => ({ read }) }
+        } as never;
+      }
+    });
+    const listener = {
+      onReading: jest.fn(),
+      onEnd: (ending: Ending) => endings.push(ending)
+    };
+    stream = openStream(listener, settings);
+    await jest.advanceTimersByTimeAsync(0);
+  });
+
+  afterEach(() => {
+    stream.dispose();
+    jest.useRealTimers();
+  });
+
+  it('is over after a minute, and closed', async () => {
+    await jest.advanceTimersByTimeAsync(SILENCE_MS);
+    expect(endings).toEqual([]);
+    await jest.advanceTimersByTimeAsync(10_000);
+
+    expect(endings).toEqual(['server-unreachable']);
+    expect(aborted).toHaveBeenCalledTimes(1);
+    await jest.advanceTimersByTimeAsync(10 * SILENCE_MS);
+    expect(endings).toHaveLength(1);
+  });
+
+  it('goes on as long as there are signs of life', async () => {
+    for (let minutes = 0; minutes < 5; minutes++) {
+      await jest.advanceTimersByTimeAsync(0.9 * SILENCE_MS);
+      comes.shift()!();
+    }
+
+    expect(endings).toEqual([]);
+  });
+
+  it('is over soon after a sleep in which the timers stood still', async () => {
+    jest.setSystemTime(Date.now() + 3_600_000);
+    await jest.advanceTimersByTimeAsync(10_000);
+
+    expect(endings).toEqual(['server-unreachable']);
   });
 });
 

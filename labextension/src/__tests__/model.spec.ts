@@ -141,6 +141,19 @@ describe('SliceModel', () => {
     expect(streams).toBe(1);
   });
 
+  it('tries at once when the network comes back, and opens nothing twice', () => {
+    model.watch();
+    window.dispatchEvent(new Event('online'));
+    expect(open).toHaveBeenCalledTimes(1);
+
+    listener().onEnd('server-unreachable');
+    window.dispatchEvent(new Event('online'));
+    expect(streams).toBe(1);
+    jest.advanceTimersByTime(60000);
+
+    expect(open).toHaveBeenCalledTimes(2);
+  });
+
   it('remembers since when the server is gone', () => {
     model.watch();
 
