@@ -58,7 +58,7 @@ const panel: JupyterFrontEndPlugin<IPanelOptions> = {
     restorer?.add(widget, widget.id);
     const show = () => {
       app.shell.activateById(widget.id);
-      keepFocus(widget.node);
+      keepFocus(widget.node, () => app.shell.currentWidget?.node);
     };
     addCommands(
       app.commands,
