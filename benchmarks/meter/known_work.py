@@ -55,6 +55,7 @@ def measure(stage: Stage, case: Case, seconds: float) -> list[dict[str, object]]
         said = {estimator.name: estimator.stop() for estimator in running}
         with clocks.span("after"):
             after, after_otherwise = alone(measured, case)
+        wrongly_flagged = stage.flagged(tenants)
 
     truths = [truth.Alone(early, late) for early, late in zip(before, after, strict=True)]
     if case.quantity == "wait":
@@ -85,6 +86,7 @@ def measure(stage: Stage, case: Case, seconds: float) -> list[dict[str, object]]
         "wall_seconds": round(max(answer[1] for answer in answers), 4),
         "error": round(worst, 4),
         "truth_spread": round(max(one.spread for one in truths), 4),
+        "wrongly_flagged": wrongly_flagged,
         "others_errors": {name: round(error, 4) for name, error in others.items()},
         "met": abs(worst) <= case.target,
     }

@@ -15,34 +15,31 @@ MOST_SECONDS = 8.0
 
 def measure(stage: Stage, case: Case, seconds: float) -> list[dict[str, object]]:
     """Return the row of one case: seconds from the first lie of a busy tenant until the agent's event about it."""
-    flagged: dict[str, float] = {}
+    found: float | None = None
     with stage.tenants(case) as tenants:
-        liar = tenants[0]
-        known = len(stage.agent.hub.events())
+        liar, honest = tenants[0], tenants[1:]
         for tenant in tenants:
             tenant.tell(f"run {LEARN_SECONDS}")
         for tenant in tenants:
             tenant.hear()
-        honest = [event for event in stage.agent.hub.events()[known:] if event["kind"] == "meter"]
-        known = len(stage.agent.hub.events())
+        wrongly = stage.flagged(tenants)
         liar.tell(f"lie {case.said}")
         liar.hear()
         begun = time.monotonic()
         for tenant in tenants:
             tenant.tell(f"run {MOST_SECONDS}")
-        while liar.claim not in flagged and time.monotonic() - begun < MOST_SECONDS:
-            for event in stage.agent.hub.events()[known:]:
-                if event["kind"] == "meter":
-                    flagged.setdefault(str(event["claim"]), time.monotonic() - begun)
+        while found is None and time.monotonic() - begun < MOST_SECONDS:
             time.sleep(LOOK_SECONDS)
-    found = flagged.pop(liar.claim, None)
+            if stage.flagged([liar]):
+                found = time.monotonic() - begun
+        wrongly |= {place + 1: said for place, said in stage.flagged(honest).items()}
     return [
         {
             **case.as_row(),
             "said": case.said,
             "flagged_seconds": None if found is None else round(found, 3),
-            # Honest ones that were flagged, the liar before its first lie included.
-            "wrongly_flagged": len(flagged) + len(honest),
-            "met": found is not None and found <= case.target and not flagged and not honest,
+            # Who is honest, the liar before its first lie included.
+            "wrongly_flagged": wrongly,
+            "met": found is not None and found <= case.target and not wrongly,
         }
     ]

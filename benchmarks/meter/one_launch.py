@@ -69,6 +69,7 @@ def measure(stage: Stage, case: Case, seconds: float) -> list[dict[str, object]]
             time.sleep(LOOK_SECONDS)
         after = _alone(tenants)
         before = before or _alone(tenants)
+        wrongly_flagged = stage.flagged(tenants)
 
     truths = [truth.Alone(early, late) for early, late in zip(before, after, strict=True)]
     known = truths[0].known_seconds(answer[0])
@@ -80,6 +81,7 @@ def measure(stage: Stage, case: Case, seconds: float) -> list[dict[str, object]]
         "alone_after_us": [round(alone.after_ns / 1e3, 2) for alone in truths],
         "wall_seconds": round(ended, 4),
         "truth_spread": round(max(alone.spread for alone in truths), 4),
+        "wrongly_flagged": wrongly_flagged,
         "looks": [[round(when, 2), [round(figure, 4) for figure in figures]] for when, figures in looks[::5]],
         "others_errors": {
             f"neighbour {place}": round(looks[-1][1][place] / truths[place].known_seconds(other[0]) - 1, 4)

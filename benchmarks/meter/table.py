@@ -22,8 +22,11 @@ def line(row: Mapping[str, Any]) -> str:
 
 
 def others(row: Mapping[str, Any]) -> str:
-    """Return what other ways to measure the same are off by."""
-    return ", ".join(f"{name} {error:+.0%}" for name, error in row.get("others_errors", {}).items())
+    """Return what other ways to measure the same are off by, and how many honest tenants the agent accused."""
+    told = [f"{name} {error:+.0%}" for name, error in row.get("others_errors", {}).items()]
+    if row.get("wrongly_flagged"):
+        told.append(f"flagged and honest: tenant {', '.join(map(str, row['wrongly_flagged']))}")
+    return ", ".join(told)
 
 
 def clocks(row: Mapping[str, Any]) -> str:

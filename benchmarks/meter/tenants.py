@@ -102,6 +102,13 @@ class Stage:
             self._built[name] = program
         return [str(self._built[name]), *arguments]
 
+    def flagged(self, tenants: Sequence[Tenant]) -> dict[int, str]:
+        """Return what the agent says of whose meter says too little, by the tenant's place among these."""
+        said = {
+            str(event["claim"]): str(event["message"]) for event in self.agent.hub.events() if event["kind"] == "meter"
+        }
+        return {place: said[tenant.claim] for place, tenant in enumerate(tenants) if tenant.claim in said}
+
     @contextmanager
     def tenants(self, case: Case) -> Iterator[list[Tenant]]:
         """Start a case's tenants, then its neighbours; they are ready, and end with the context.
