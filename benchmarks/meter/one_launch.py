@@ -75,6 +75,7 @@ def measure(stage: Stage, case: Case, seconds: float) -> list[dict[str, object]]
     known = truths[0].known_seconds(answer[0])
     # Beside others it has the GPU as evenly over its time as they do.
     half_way = said_at(looks, ended / 2)
+    beside = {place: truths[place].known_seconds(other[0]) for place, other in enumerate(others, 1)}
     shared = {
         "alone_us": round(truths[0].mean_ns / 1e3, 2),
         "alone_before_us": [round(alone.before_ns / 1e3, 2) for alone in truths],
@@ -83,9 +84,9 @@ def measure(stage: Stage, case: Case, seconds: float) -> list[dict[str, object]]
         "truth_spread": round(max(alone.spread for alone in truths), 4),
         "wrongly_flagged": wrongly_flagged,
         "looks": [[round(when, 2), [round(figure, 4) for figure in figures]] for when, figures in looks[::5]],
+        "neighbours_known_seconds": [round(seconds, 5) for seconds in beside.values()],
         "others_errors": {
-            f"neighbour {place}": round(looks[-1][1][place] / truths[place].known_seconds(other[0]) - 1, 4)
-            for place, other in enumerate(others, 1)
+            f"neighbour {place}": round(looks[-1][1][place] / seconds - 1, 4) for place, seconds in beside.items()
         },
     }
     late = told_after(looks, ended, known, case.target)
