@@ -76,6 +76,7 @@ def shape_cases() -> list[Case]:
             ("graphs of 20 x 20 us", ("work", "graph", "20"), 0.03),
             ("16 streams", ("work", "streams", "20", "16"), 0.05),
             ("100 streams", ("work", "streams", "20", "100"), 0.05),
+            ("3 functions on 16 streams", ("work", "crowd", "40", "16"), 0.05),
             ("captures in between, legacy stream", ("work", "capture", "20"), 0.02),
             ("waiting for each launch, 500 us", ("work", "sync", "500"), 0.02),
         )
@@ -121,6 +122,15 @@ def argument_cases() -> list[Case]:
     ]
 
 
+def memory_cases() -> list[Case]:
+    """Return copies and fills within the device, which its SMs do."""
+    return [
+        Case(f"{told} of 256 MiB in the device", ("known", mode, "256"), tenants, 0.05)
+        for told, mode in (("copies", "copy"), ("fills", "fill"))
+        for tenants in (1, 2, 4)
+    ]
+
+
 def one_launch_cases() -> list[Case]:
     """Return one launch of four seconds, as a persistent kernel is, alone and beside a busy tenant."""
     return [
@@ -143,6 +153,7 @@ def lying_cases() -> list[Case]:
 ALL = {
     "launches": launch_cases,
     "arguments": argument_cases,
+    "memory": memory_cases,
     "one launch": one_launch_cases,
     "lying": lying_cases,
     "nested": nested_cases,

@@ -5,6 +5,8 @@
 //                           argument says how long
 //   known random LAUNCH_US  64 lengths from LAUNCH_US to ten times that, evenly, in an order that chance draws anew
 //                           each time round
+//   known copy MIB          copies of that size within the device
+//   known fill MIB          fills of that size
 //   known one LAUNCH_US     a run is one launch of that length
 //
 // A simulated board goes by a function's name: there all launches take LAUNCH_US.
@@ -21,11 +23,18 @@ enum { DEPTH = 8, LENGTHS = 64, MOST_TIMES = 10 };
 
 // source: read off an H200, 1,056 blocks of 256 threads (benchmarks/sim/client.h)
 static const double us_per_iteration = 0.0208;
+// source: read off an H200; it only says how often a mark is made
+static const double copied_mib_per_us = 2;
+
+int cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
+int cuMemsetD32Async(CUdeviceptr to, unsigned int value, size_t count, CUstream stream);
 
 static const char *mode;
 static double      launch_us;
 static client_t    client;
 static CUfunction  twin;  // the same code under another name: what is learned of the one is not known of the other
+static CUdeviceptr from, to;
+static size_t      bytes;
 static int         order[LENGTHS];
 static uint32_t    chance = 2463534242u;
 
@@ -115,6 +124,10 @@ static void unit(void)
     for (int i = 0; i < LENGTHS; i++) {
       launch(1 + (double)order[i] * (MOST_TIMES - 1) / (LENGTHS - 1));
     }
+  } else if (in_mode("copy")) {
+    MUST(cuMemcpyDtoDAsync_v2(to, from, bytes, client.stream));
+  } else if (in_mode("fill")) {
+    MUST(cuMemsetD32Async(to, 0, bytes / 4, client.stream));
   } else {
     launch(1);
   }
@@ -122,6 +135,9 @@ static void unit(void)
 
 static double unit_us(void)
 {
+  if (bytes > 0) {
+    return (double)(bytes >> 20) / copied_mib_per_us;
+  }
   return launch_us * (in_mode("two") ? 1 + MOST_TIMES : in_mode("random") ? LENGTHS * (1 + MOST_TIMES) / 2.0 : 1);
 }
 
@@ -181,7 +197,7 @@ int main(int count, char **arguments)
   double seconds;  // or the part that is let stand
   long   units;
   if (count != 3 || atof(arguments[2]) <= 0) {
-    fprintf(stderr, "usage: known burn|two|random|one LAUNCH_US\n");
+    fprintf(stderr, "usage: known burn|two|random|one LAUNCH_US, or copy|fill MIB\n");
     return 2;
   }
   mode = arguments[1];
@@ -192,6 +208,11 @@ int main(int count, char **arguments)
   if (in_mode("one")) {
     snprintf(name, sizeof name, "sim_busy_%.0fns", launch_us * 1e3 / MOST_TIMES);
     twin = function_of(name);
+  }
+  if (in_mode("copy") || in_mode("fill")) {
+    bytes = (size_t)atoi(arguments[2]) << 20;
+    MUST(cuMemAlloc_v2(&from, bytes));
+    MUST(cuMemAlloc_v2(&to, bytes));
   }
   for (int i = 0; i < LENGTHS; i++) {
     order[i] = i;

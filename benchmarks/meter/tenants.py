@@ -82,6 +82,8 @@ class Stage:
         """Return why a case cannot be run here; empty = it can."""
         if self.nvml is None and case.command[0] != "known" and case.command[1] != "burn":
             return "works by the CUDA runtime, which a simulated board does not have"
+        if self.nvml is None and case.command[1] in ("copy", "fill"):
+            return "a simulated board copies and fills as fast as this machine does"
         return ""
 
     def command(self, words: Sequence[str]) -> list[str]:

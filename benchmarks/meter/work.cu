@@ -6,6 +6,7 @@
 //     mixed   three functions of 1/4, 1 and 2 times LAUNCH_US in turn
 //     graph   graphs of 20 launches
 //     streams launches on STREAMS streams at once
+//     crowd   launches of three functions, of 1/4, 1 and 2 times LAUNCH_US, on STREAMS streams at once
 //     burst   one launch every 2 ms, waited for
 //     capture burn on the legacy stream, a graph captured in each mode now and then
 //     nested  launches of one thread that make a launch of LAUNCH_US themselves; compiled with -DNESTED and device code
@@ -84,6 +85,9 @@ static void unit() {
   } else if (mode == "nested") {
     launch_nested<<<1, 1, 0, streams[0]>>>(out, iterations, blocks);
 #endif
+  } else if (mode == "crowd") {
+    const int lengths[] = {iterations / 4, iterations, iterations * 2};
+    for (size_t i = 0; i < streams.size(); i++) launch((int)(i % 3), lengths[i % 3], streams[i]);
   } else if (mode == "streams") {
     for (cudaStream_t stream : streams) launch(0, iterations, stream);
   } else {
@@ -106,7 +110,7 @@ static void make_graph(cudaStreamCaptureMode how, cudaGraphExec_t *executable) {
 // Enough in flight to keep the GPU busy, not so much that the end is far away.
 static double work(double seconds, long most, long *units, double *waited_ns, double solo_ns) {
   const int depth = 8;
-  const long marked = mode == "streams" || iterations > 20000 ? 1 : 1 + 20000 / iterations;
+  const long marked = mode == "streams" || mode == "crowd" || iterations > 20000 ? 1 : 1 + 20000 / iterations;
   std::vector<cudaEvent_t> marks(depth);
   for (auto &mark : marks) MUST(cudaEventCreateWithFlags(&mark, cudaEventDisableTiming));
   const double begun = now();
