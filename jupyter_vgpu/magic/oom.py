@@ -22,9 +22,13 @@ _BY_CLASS: tuple[tuple[str, str, str, str], ...] = (
     ("tensorflow", "tensorflow", "ResourceExhaustedError", ""),
     ("numba", "numba", "CudaAPIError", r"CUDA_ERROR_OUT_OF_MEMORY"),
 )
-# What the driver itself calls it, whoever passes it on.
-_BY_MESSAGE = re.compile(r"CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|CUDA (?:error: )?out of memory")
-_ASKED = re.compile(r"(?:allocat\w*|of size)\s+([\d,.]+)\s*(bytes|B|KiB|MiB|GiB|TiB)\b", re.IGNORECASE)
+# What the driver itself calls it, whoever passes it on, and NVIDIA's libraries, whose handles take memory of their own.
+# sources: torch/c10/cuda/driver_api.h, triton/backends/nvidia/driver.c, pycuda/src/cpp/cuda.hpp, cublas_api.h
+_BY_MESSAGE = re.compile(
+    r"CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|CUDA (?:driver )?(?:error: )?out of memory"
+    r"|CU[A-Z]+_(?:STATUS_)?ALLOC_FAILED|Triton Error \[CUDA\]: out of memory|\bcu[A-Z]\w+ failed: out of memory"
+)
+_ASKED = re.compile(r"(?:allocat\w*(?: request for)?|of size)\s+([\d,.]+)\s*(bytes|B|KiB|MiB|GiB|TiB)\b", re.IGNORECASE)
 _UNITS = {"bytes": 0, "b": 0, "kib": 1, "mib": 2, "gib": 3, "tib": 4}
 _LONGEST_CHAIN = 16
 

@@ -69,6 +69,13 @@ JAX_SAYS = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 858993459
         (raised("numba.cuda.cudadrv.driver", "CudaAPIError", "[2] Call to cuMemAlloc results in "
                 "CUDA_ERROR_OUT_OF_MEMORY"), "numba", None),
         (RuntimeError("CUDA_ERROR_OUT_OF_MEMORY"), "CUDA", None),
+        (RuntimeError("CUDA driver error: out of memory"), "CUDA", None),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), "CUDA", None),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), "CUDA", None),
+        (RuntimeError("Triton Error [CUDA]: out of memory"), "CUDA", None),
+        (raised("pycuda._driver", "MemoryError", "cuMemAlloc failed: out of memory"), "CUDA", None),
+        (raised("jaxlib._jax", "XlaRuntimeError", "RESOURCE_EXHAUSTED: Failed to allocate request for 16.00GiB "
+                "(17179869184B) on device ordinal 0"), "jax", 16 * GIB),
         (raised("somewhere", "Own", TORCH_SAYS, (type(raised("torch", "OutOfMemoryError", "")),)), "torch", 2.5 * GIB),
     ],
     ids=lambda value: f"{type(value).__module__}.{type(value).__name__}" if isinstance(value, Exception) else "",
@@ -85,6 +92,7 @@ def test_each_frameworks_own_error_is_recognised(error: Exception, framework: st
         MemoryError("of the host"),
         raised("torch", "AcceleratorError", "CUDA error: an illegal memory access was encountered"),
         raised("jaxlib._jax", "XlaRuntimeError", "INVALID_ARGUMENT: shapes"),
+        RuntimeError("malloc failed: out of memory"),
         raised("mytorch", "OutOfMemoryError", "of my own"),
     ],
 )
