@@ -14,9 +14,8 @@ from jupyter_vgpu.errors import VGPUError
 from jupyter_vgpu.magic import frameworks
 from jupyter_vgpu.magic.holders import memory_of, own_processes, total
 from jupyter_vgpu.magic.html import DIM, chart, sparks, table
+from jupyter_vgpu.magic.trace import FIRST_PERIOD_SECONDS, Trace
 from jupyter_vgpu.units import format_bytes
-
-PERIOD_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,11 @@ class CellCost:
 
     Attributes:
         wall_seconds: How long the cell took.
-        memory_bytes: What this notebook was granted at each look, without overhead.
+        memory_bytes: What this notebook was granted at each look, without overhead; of a long cell, the most of each
+            of as many looks as make it `trace.MOST_VALUES` at most.
+        before_bytes: The same at the first look.
+        after_bytes: The same at the last.
+        period_seconds: Between two looks, at the end.
         launches: Launches of the cell.
         gpu_seconds: Its GPU time; `None` where nobody measures it.
         waited_seconds: Its time waited; `None` likewise.
@@ -36,6 +39,9 @@ class CellCost:
 
     wall_seconds: float
     memory_bytes: list[int] = field(default_factory=list)
+    before_bytes: int = 0
+    after_bytes: int = 0
+    period_seconds: float = FIRST_PERIOD_SECONDS
     launches: int = 0
     gpu_seconds: float | None = None
     waited_seconds: float | None = None
@@ -53,8 +59,7 @@ class CellCost:
         """Return name and text of each figure."""
         if self.reason:
             return [("time", f"{self.wall_seconds:.2f} s"), ("slice", f"none ({self.reason}): {self.message}")]
-        first = self.memory_bytes[0] if self.memory_bytes else 0
-        grown = f"{format_bytes(first)} before, {format_bytes(self.memory_bytes[-1] if self.memory_bytes else 0)} after"
+        grown = f"{format_bytes(self.before_bytes)} before, {format_bytes(self.after_bytes)} after"
         rows = [
             ("time", f"{self.wall_seconds:.2f} s"),
             ("peak memory", f"{format_bytes(self.peak_bytes)} ({grown})"),
@@ -78,7 +83,8 @@ class CellCost:
         rows = [(escape(name), escape(text)) for name, text in self.figures()]
         label = f"Memory of this notebook while the cell ran, at most {format_bytes(self.peak_bytes)}"
         drawing = chart(self.memory_bytes, label)
-        note = f'<div style="{DIM}">memory, looked at every {PERIOD_SECONDS * 1000:.0f} ms</div>' if drawing else ""
+        period = f"{self.period_seconds * 1000:.0f} ms"
+        note = f'<div style="{DIM}">memory, looked at every {period}</div>' if drawing else ""
         return {"text/plain": repr(self), "text/html": f"<div>{table(rows)}{drawing}{note}</div>"}
 
     def as_json(self) -> dict[str, Any]:
@@ -112,7 +118,7 @@ class CellWatch:
         self._thread = threading.Thread(target=self._watch, name="jupyter-vgpu-cell", daemon=True)
         self._first: dict[int, _Counters] = {}
         self._last: dict[int, _Counters] = {}
-        self._memory: list[int] = []
+        self._memory = Trace()
         self._client: UserClient | None = None
         self._error: VGPUError | None = None
         self._seconds = 0.0
@@ -148,15 +154,19 @@ class CellWatch:
         pairs = [(self._first.get(pid, nothing), last) for pid, last in self._last.items()]
         return CellCost(
             self._seconds,
-            self._memory,
-            sum(last.launches - first.launches for first, last in pairs),
+            self._memory.values,
+            self._memory.first,
+            self._memory.last,
+            self._memory.period_seconds,
+            # An agent that was started anew meanwhile may count from nothing.
+            sum(max(0, last.launches - first.launches) for first, last in pairs),
             total(_difference(first.gpu_seconds, last.gpu_seconds) for first, last in pairs),
             total(_difference(first.waited_seconds, last.waited_seconds) for first, last in pairs),
             self._torch_peak,
         )
 
     def _watch(self) -> None:
-        while not self._stop.wait(PERIOD_SECONDS):
+        while not self._stop.wait(self._memory.period_seconds):
             self._look()
 
     def _look(self) -> None:
@@ -165,10 +175,13 @@ class CellWatch:
             self._note(self._client.usage())
         except VGPUError as error:
             self._error = error
+        else:
+            # What was missed meanwhile is in the counters.
+            self._error = None
 
     def _note(self, usage: UsageInfo) -> None:
         processes = own_processes(usage, self._pid)
-        self._memory.append(sum(memory_of(process) for process in processes))
+        self._memory.add(sum(memory_of(process) for process in processes))
         for process in processes:
             devices = process["devices"]
             # A process that ends meanwhile has had what it was last seen with.

@@ -36,13 +36,14 @@ def chart(values: Sequence[float], label: str, width: int = 240, height: int = 4
     """Return a small line chart that begins at 0; empty for fewer than two values.
 
     Args:
-        values: Evenly spaced, >= 0.
+        values: Evenly spaced, >= 0; of more than there are pixels, the most of each pixel's is drawn.
         label: What a screen reader says instead.
         width: In pixels.
         height: In pixels.
     """
     if len(values) < 2:
         return ""
+    values = _most(values, width)
     top = max(values) or 1.0
     points = " ".join(
         f"{index * width / (len(values) - 1):.1f},{height - 2 - value / top * (height - 4):.1f}"
@@ -59,7 +60,12 @@ def sparks(values: Sequence[float], width: int = 40) -> str:
     """Return the same as one line of text, at most `width` characters; each shows the most of its part."""
     if len(values) < 2:
         return ""
-    count = min(width, len(values))
-    parts = [max(values[index * len(values) // count : (index + 1) * len(values) // count]) for index in range(count)]
+    parts = _most(values, width)
     top = max(parts) or 1.0
     return "".join(_SPARKS[min(len(_SPARKS) - 1, int(value / top * len(_SPARKS)))] for value in parts)
+
+
+def _most(values: Sequence[float], count: int) -> list[float]:
+    """Return the most of each of `count` parts, which are as long as can be; the values where there are no more."""
+    count = min(count, len(values))
+    return [max(values[index * len(values) // count : (index + 1) * len(values) // count]) for index in range(count)]

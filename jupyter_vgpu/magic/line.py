@@ -26,7 +26,7 @@ from jupyter_vgpu.magic.view import SliceView
 
 View = SliceView | TopView | FreedView | CellCost
 
-_SHORTEST_WATCH, _LONGEST_WATCH = 1, 3600
+_SHORTEST_WATCH, _USUAL_WATCH, _LONGEST_WATCH = 1, 60, 3600
 
 
 @magics_class
@@ -41,8 +41,8 @@ class VGPUMagics(Magics):
         help="status: the slice and its use (if nothing is given); top: who uses it, and how fast; "
         "free: give back what torch, cupy and jax only cache; watch: top, again and again",
     )
-    @argument("--json", action="store_true", help="Print it as JSON.")
-    @argument("--seconds", default="60", help="How long to watch, 1 to 3600; interrupt to end it earlier.")
+    @argument("--json", action="store_true", help="Print it as JSON; what is watched, one object a line.")
+    @argument("--seconds", help="How long to watch, 1 to 3600 (if not given: 60); interrupt to end it earlier.")
     @argument("--help", action="store_true", help="Print this.")
     @line_cell_magic
     def vgpu(self, line: str, cell: str | None = None) -> View | None:
@@ -63,18 +63,22 @@ class VGPUMagics(Magics):
             return None
         if cell is not None:
             return self._measure(cell, arguments)
-        views: dict[str, Callable[[], View]] = {"status": read_view, "top": read_top, "free": free_caches}
         if arguments.what == "watch":
-            _watch(_watch_seconds(arguments.seconds))
+            _watch(_watch_seconds(arguments.seconds), arguments.json)
             return None
+        views: dict[str, Callable[[], View]] = {"status": read_view, "top": read_top, "free": free_caches}
         if arguments.what not in views:
             raise UsageError(f"%vgpu: {arguments.what!r} is not known; allowed are {_ALLOWED}")
+        if arguments.seconds is not None:
+            raise UsageError(f"%vgpu: --seconds is for `%vgpu watch`; {arguments.what} takes --json, or nothing at all")
         view: View = views[arguments.what]()
         return _shown(view, arguments.json)
 
     def _measure(self, cell: str, arguments: Any) -> View | None:
         if arguments.what != "status":
-            raise UsageError(f"%%vgpu: {arguments.what!r} is not known; allowed are --json, --help, or nothing at all")
+            raise UsageError(f"%%vgpu: {arguments.what!r} is not known; {_ALLOWED_ABOVE_A_CELL}")
+        if arguments.seconds is not None:
+            raise UsageError(f"%%vgpu: --seconds is for `%vgpu watch`; {_ALLOWED_ABOVE_A_CELL}")
         shell = self.shell
         assert shell is not None
         source = shell.transform_cell(cell)
@@ -102,6 +106,7 @@ class VGPUMagics(Magics):
 
 
 _ALLOWED = "status, top, free, watch, --json, --seconds, --help, or nothing at all"
+_ALLOWED_ABOVE_A_CELL = "allowed are --json, --help, or nothing at all"
 
 
 def read_view() -> SliceView:
@@ -124,27 +129,35 @@ def _say(text: str) -> None:
     print(text)  # noqa: T201, a magic speaks in the cell's output
 
 
-def _watch_seconds(text: str) -> int:
+def _watch_seconds(text: str | None) -> int:
+    if text is None:
+        return _USUAL_WATCH
     if not text.isascii() or not text.isdigit() or not _SHORTEST_WATCH <= int(text) <= _LONGEST_WATCH:
         raise UsageError(f"%vgpu watch: --seconds {text!r} is not allowed; a whole number of seconds, 1 to 3600, is")
     return int(text)
 
 
-def _watch(seconds: int) -> None:
+def _watch(seconds: int, as_json: bool) -> None:
     """Show who uses the slice, once a second, in the same place; an interrupt ends it."""
     end = time.monotonic() + seconds
-    view = read_top()
-    handle = display(view, display_id=True)
+    handle = None
     try:
         client = UserClient.from_environment()
         before = client.usage()
         while time.monotonic() < end:
             time.sleep(1.0)
             now = client.usage()
-            if handle is not None:
-                handle.update(between(before, now))
+            view = between(before, now)
             before = now
+            if as_json:
+                _say(json.dumps(view.as_json()))
+            elif handle is None:
+                handle = display(view, display_id=True)
+            else:
+                handle.update(view)
     except KeyboardInterrupt:
-        _say("watched until it was interrupted")
+        if not as_json:
+            _say("watched until it was interrupted")
     except VGPUError as error:
-        _say(f"no more figures: {error}")
+        last = TopView([], reason=error.reason, message=str(error))
+        _say(json.dumps(last.as_json()) if as_json else repr(last))

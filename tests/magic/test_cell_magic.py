@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import pytest
+
+from harness.agents import NodeAgent
+from jupyter_vgpu.magic.cell import CellCost, CellWatch
+from jupyter_vgpu.magic.trace import MOST_VALUES, Trace
+from jupyter_vgpu.model import ClaimRequest, Memory, Profile
 
 RunCells = Callable[..., list[dict[str, Any]]]
 GIB = 1 << 30
@@ -216,14 +224,87 @@ def fail():
 
 
 def test_watch_shows_who_uses_the_slice_and_ends_by_itself(run_cells: RunCells) -> None:
-    [watched, typo, too_long] = run_cells(
-        "%vgpu watch --seconds 2", "%vgpu watch --seconds 1e3", "%vgpu watch --seconds 0"
+    [watched, as_json, typo, too_long] = run_cells(
+        "%vgpu watch --seconds 1",
+        "%vgpu watch --seconds 1 --json",
+        "%vgpu watch --seconds 1e3",
+        "%vgpu watch --seconds 0",
     )
 
     assert watched["error"] == ""
     assert "this notebook" in watched["displayed"][0]["text/plain"]
+    for line in as_json["printed"].splitlines():
+        assert [row["name"] for row in json.loads(line)["rows"]] == ["this notebook"]
+    assert (as_json["displayed"], as_json["error"]) == ([], "")
     assert "1 to 3600" in typo["error"]
     assert "1 to 3600" in too_long["error"]
+
+
+INTERRUPTED = """
+import time
+waits, real = [], time.sleep
+
+def sleep(seconds):
+    waits.append(seconds)
+    if len(waits) == {wait}:
+        raise KeyboardInterrupt
+    real(seconds)
+
+time.sleep = sleep
+"""
+
+
+@pytest.mark.parametrize(("wait", "shown"), [(1, 0), (2, 1)], ids=["before it shows anything", "later"])
+def test_an_interrupt_ends_a_watch_without_a_traceback(run_cells: RunCells, wait: int, shown: int) -> None:
+    [_, watched] = run_cells(INTERRUPTED.format(wait=wait), "%vgpu watch")
+
+    assert (watched["error"], len(watched["displayed"])) == ("", shown)
+    assert watched["printed"] == "watched until it was interrupted\n"
+
+
+def test_seconds_are_refused_where_nothing_is_watched(run_cells: RunCells) -> None:
+    refused = run_cells("%vgpu --seconds 5", "%vgpu top --seconds 5", "%%vgpu --seconds 5\nprint('ran')")
+
+    for result in refused:
+        assert "--seconds is for `%vgpu watch`" in result["error"]
+        assert result["printed"] == ""
+
+
+def test_an_agent_that_was_away_while_a_cell_ran_costs_no_figures(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    profile = Profile("1/4 GPU", share_ppm=250_000, ceiling_ppm=1_000_000, memory=Memory(Fraction(1, 4)))
+    with NodeAgent(tmp_path_factory.mktemp("agent")).running() as agent:
+        granted = agent.hub.create_claim(ClaimRequest("ada", "a hub", os.getuid(), profile))
+        for name in ("JUPYTER_VGPU_API", "JUPYTER_VGPU_SECRET"):
+            monkeypatch.setenv(name, granted.edits.env[name])
+
+        with CellWatch() as watch:
+            agent.end(signal.SIGKILL)
+            missed = CellWatch()
+            with missed:
+                pass
+            agent.start()
+
+    assert missed.cost().reason == "agent-unreachable"
+    assert (watch.cost().reason, watch.cost().launches) == ("", 0)
+
+
+def test_what_is_seen_of_a_long_cell_stays_small_and_keeps_its_peak() -> None:
+    looks, peak, seconds, peak_at = 20_000, 7 << 30, 0.0, 0.0
+    trace = Trace()
+    for look in range(looks):
+        trace.add(peak if look == 12_345 else look)
+        peak_at = seconds if look == 12_345 else peak_at
+        seconds += trace.period_seconds
+
+    assert len(trace.values) <= MOST_VALUES
+    assert (trace.first, trace.last, max(trace.values)) == (0, looks - 1, peak)
+    # It is evenly spaced: the peak stands where it was.
+    assert trace.values.index(peak) / len(trace.values) == pytest.approx(peak_at / seconds, abs=0.01)
+    assert seconds / looks < 2, "it was looked at too seldom"
+    html = CellCost(seconds, trace.values, trace.first, trace.last)._repr_mimebundle_()["text/html"]
+    assert len(html) < 8_000
 
 
 def test_the_magic_goes_and_comes_with_the_extension(run_cells: RunCells) -> None:
