@@ -2,6 +2,7 @@
 #include "attach.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -41,6 +42,19 @@ static const char *secret_in_environment(void)
   return secret != NULL && strlen(secret) == 2 * (size_t)JVGPU_SECRET_BYTES ? secret : NULL;
 }
 
+// Programs change their environment, or clear it, while an agent is asked and before the next is.
+// returns: false where no socket can have that path.
+static bool remember(jvgpu_process_t *self, const char *path, const char *secret)
+{
+  const size_t bytes = strlen(path) + 1;
+  if (bytes > sizeof self->socket_path) {
+    return false;
+  }
+  memcpy(self->socket_path, path, bytes);
+  memcpy(self->secret, secret, sizeof self->secret);
+  return true;
+}
+
 // Reach the agent that the environment names, for a process's first slot.
 static bool ask(jvgpu_process_t *self, jvgpu_grant_t *grant, uint64_t patience_ns)
 {
@@ -53,24 +67,42 @@ static bool ask(jvgpu_process_t *self, jvgpu_grant_t *grant, uint64_t patience_n
               how_to_get_one);
     return false;
   }
-  const int fd = jvgpu_connect(path, FIRST_WAIT_SECONDS, patience_ns);
+  const bool can_be = remember(self, path, secret);
+  const int  fd = can_be ? jvgpu_connect(self->socket_path, FIRST_WAIT_SECONDS, patience_ns) : -1;
   if (fd < 0) {
-    tell_once(self, "no GPU for this process: the node agent is not running at ", path);
+    tell_once(self, "no GPU for this process: the node agent is not running at ", can_be ? self->socket_path : path);
     return false;
   }
   char        refusal[JVGPU_MESSAGE_BYTES];
   const char *wrong = NULL;
   if (!jvgpu_is_believed(fd)) {
     wrong = "";
-    tell_once(self, "no GPU for this process: this machine's node agent is root's, and another answers at ", path);
+    tell_once(self, "no GPU for this process: this machine's node agent is root's, and another answers at ",
+              self->socket_path);
   } else {
-    wrong = jvgpu_exchange(fd, secret, false, grant, refusal);
+    wrong = jvgpu_exchange(fd, self->secret, false, grant, refusal);
     if (wrong != NULL) {
       tell_once(self, "no GPU for this process: ", *wrong != '\0' ? wrong : refusal);
     }
   }
   close(fd);
   return wrong == NULL;
+}
+
+// A thread that is cancelled while it asks would leave the lock held for ever, and all others waiting.
+// returns: what to give to `unlock_attach`.
+static int lock_attach(jvgpu_process_t *self)
+{
+  int state = PTHREAD_CANCEL_ENABLE;
+  (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+  jvgpu_lock(&self->attach_lock);
+  return state;
+}
+
+static void unlock_attach(jvgpu_process_t *self, int cancel_state)
+{
+  jvgpu_unlock(&self->attach_lock);
+  (void)pthread_setcancelstate(cancel_state, NULL);
 }
 
 // --- the first time -----------------------------------------------------------------------------------------------
@@ -93,7 +125,7 @@ jvgpu_process_t *jvgpu_attach(void)
     return self;
   }
   // Several threads may start CUDA at once; one asks, the others wait for its answer.
-  jvgpu_lock(&self->attach_lock);
+  const int      cancel_state = lock_attach(self);
   const uint32_t state = __atomic_load_n(&self->state, __ATOMIC_ACQUIRE);
   // A refusal is final for a second, so that a program that tries in a loop does not hammer the agent.
   if (state == JVGPU_FRESH || (state == JVGPU_REFUSED && jvgpu_now_ns() - self->tried_ns > RETRY_NS)) {
@@ -108,7 +140,7 @@ jvgpu_process_t *jvgpu_attach(void)
     __atomic_store_n(&self->state, granted ? JVGPU_ATTACHED : JVGPU_REFUSED, __ATOMIC_RELEASE);
     errno = error;
   }
-  jvgpu_unlock(&self->attach_lock);
+  unlock_attach(self, cancel_state);
   return __atomic_load_n(&self->state, __ATOMIC_ACQUIRE) == JVGPU_ATTACHED ? self : NULL;
 }
 
@@ -183,19 +215,14 @@ static void move_over(jvgpu_process_t *self, const jvgpu_grant_t *grant, uint64_
 // some microseconds, and the first allocation beside the next agent has to be in its pages.
 static uint64_t renew(jvgpu_process_t *self, uint64_t now_ns)
 {
-  const char   *path = getenv("JUPYTER_VGPU_SOCKET");
-  const char   *secret = secret_in_environment();
   jvgpu_grant_t grant;
   char          refusal[JVGPU_MESSAGE_BYTES];
 
-  if (path == NULL || secret == NULL) {
-    return now_ns + RETRY_NS;
-  }
-  const int fd = jvgpu_connect(path, RENEWAL_WAIT_SECONDS, 0);
+  const int fd = jvgpu_connect(self->socket_path, RENEWAL_WAIT_SECONDS, 0);
   if (fd < 0) {
     return now_ns;
   }
-  if (jvgpu_is_believed(fd) && jvgpu_exchange(fd, secret, true, &grant, refusal) == NULL) {
+  if (jvgpu_is_believed(fd) && jvgpu_exchange(fd, self->secret, true, &grant, refusal) == NULL) {
     if (is_same_place(self, &grant)) {
       jvgpu_grant_unmap(&grant);
     } else {
@@ -214,7 +241,7 @@ void jvgpu_attach_renew(jvgpu_process_t *self)
     return;
   }
   // Whoever comes while another asks waits for its answer: the old pages may not be the last word.
-  jvgpu_lock(&self->attach_lock);
+  const int cancel_state = lock_attach(self);
   if (is_stale(self, now_ns) && now_ns >= self->retry_ns) {
     const int error = errno;
     self->retry_ns = renew(self, now_ns);
@@ -223,5 +250,5 @@ void jvgpu_attach_renew(jvgpu_process_t *self)
   if (self->has_left != 0) {
     carry_all(self, now_ns);
   }
-  jvgpu_unlock(&self->attach_lock);
+  unlock_attach(self, cancel_state);
 }

@@ -13,9 +13,10 @@
 
 static uint64_t pitched_bytes(uint64_t width, uint64_t height)
 {
-  const uint64_t row = (width / PITCH_BYTES + 1) * PITCH_BYTES;
-  uint64_t       bytes = 0;
-  return __builtin_mul_overflow(row, height, &bytes) ? UINT64_MAX : jvgpu_charge_rounded(bytes);
+  uint64_t   row = 0, bytes = 0;
+  const bool is_beyond_all =
+      __builtin_mul_overflow(width / PITCH_BYTES + 1, PITCH_BYTES, &row) || __builtin_mul_overflow(row, height, &bytes);
+  return is_beyond_all ? UINT64_MAX : jvgpu_charge_rounded(bytes);
 }
 
 CUresult cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytes)

@@ -17,6 +17,8 @@
 // Launches between two samples while a shape is new.
 #define NEW_SHAPE_LAUNCHES 16u
 #define NEW_SHAPE_SAMPLES 6u
+// Or the time, before the first of a shape.
+#define NEW_SHAPE_NS UINT64_C(200000)
 // A shape whose samples are all spoiled is left to the usual interval.
 #define NEW_SHAPE_TRIES 32u
 
@@ -24,6 +26,7 @@ struct jvgpu_meter_s {
   uint32_t sms;           // of the device, 0 = not asked yet
   uint64_t due_ns;        // GPU time at which the next sample is due
   uint32_t last_sampled;  // the sampler's count of launches at the last sample
+  uint64_t sampled_ns;    // and the moment
   uint32_t random;
   uint64_t given_back_ns; // charged too much, to be taken off what is charged next
   // In flight: from the first launch after the host saw everything done, to the next such moment.
@@ -216,6 +219,12 @@ static void note_stream(jvgpu_meter_t *meter, CUstream stream)
   }
 }
 
+// A launch may be the only one of its kind, and last for seconds.
+static bool is_unheard_of(const jvgpu_meter_t *meter, const jvgpu_shape_t *shape)
+{
+  return shape->tries == 0 && jvgpu_now_ns() - meter->sampled_ns > NEW_SHAPE_NS;
+}
+
 static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int device, uint64_t busy_ns)
 {
   const jvgpu_control_device_t *limits = &self->control->devices[device];
@@ -224,10 +233,13 @@ static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int devi
   const uint64_t pending = jvgpu_sampler_pending(&meter->sampler);
   const uint64_t interval_ns = free_alone ? ALONE_NS + ALONE_NS * pending * pending / 16 : CONTENDED_NS;
   meter->sampler.is_free = free_alone;
+  // Half of the time is seen then, where the host is far ahead and samples are few.
+  meter->sampler.run_alone_ns = pending > 1 ? (double)interval_ns / 2 : JVGPU_RUN_ALONE_NS;
   // Between half and one and a half intervals, so that no loop keeps step with us.
   meter->random = meter->random * 1664525u + 1013904223u;
   meter->due_ns = busy_ns + interval_ns / 2 + interval_ns * (meter->random >> 16) / 65536;
   meter->last_sampled = meter->sampler.launches;
+  meter->sampled_ns = jvgpu_now_ns();
 }
 
 jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_work_t *work, CUstream stream,
@@ -260,7 +272,7 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
   }
   __atomic_store_n(&meter->sampler.last, stream, __ATOMIC_RELAXED);
   const bool is_new = shape->samples < NEW_SHAPE_SAMPLES && shape->tries < NEW_SHAPE_TRIES &&
-                      launches - meter->last_sampled >= NEW_SHAPE_LAUNCHES;
+                      (launches - meter->last_sampled >= NEW_SHAPE_LAUNCHES || is_unheard_of(meter, shape));
   if (quiet || (!is_new && busy_ns < meter->due_ns)) {
     return launch;
   }

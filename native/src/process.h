@@ -20,6 +20,8 @@
 
 #define JVGPU_MOST_ORDINALS 64
 #define JVGPU_MOST_POOLS 128
+// As long as an address of a Unix socket can be.
+#define JVGPU_PATH_BYTES 108
 
 // Stands for a device where memory is the host's, which no slice limits.
 #define JVGPU_ON_HOST 0x7fffffff
@@ -70,7 +72,10 @@ typedef struct jvgpu_process_s {
   uint64_t               tried_ns;  // last attempt to reach the agent
   uint64_t               retry_ns;  // not before then another, by who has a slot
   uint32_t               told;  // the one line about a refusal is written
-  uint32_t               ticks;  // calls since the first, for looks that are made every so many
+  // Of the first slot, under attach_lock: what a program makes of its environment later changes nothing.
+  char     socket_path[JVGPU_PATH_BYTES];
+  char     secret[2 * JVGPU_SECRET_BYTES + 1];
+  uint32_t ticks;  // calls since the first, for looks that are made every so many
 
   int8_t   device_of[JVGPU_MOST_ORDINALS];  // CUdevice -> 1 + index in the claim, 0 = not in it
   uint32_t ordinals;  // CUDA devices this process sees

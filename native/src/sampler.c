@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "clock.h"
+#include "paced.h"
 #include "real.h"
 
 // The way of a launch from the host to the GPU, and of an event's end back, with room to spare. Only
@@ -18,13 +19,6 @@
 #define SPAN_NS UINT64_C(1000000)
 // So many times in a row the GPU had nothing to do when a run was to begin.
 #define IDLE_IN_A_ROW 8u
-// A run from full to full that has not ended after so many times the launches wanted is given up.
-#define MOST_PACED 8u
-// It takes so long: half a turn, since others' turns cut most that are longer. That a few launches more or less are under
-// way at its end, the average of several takes care of.
-#define PACED_NS 1000000.0
-#define LEAST_PACED 24u
-#define MOST_PACED_LAUNCHES 160u
 
 static double now_ns(void)
 {
@@ -41,6 +35,7 @@ void jvgpu_sampler_start(jvgpu_sampler_t *sampler)
   sampler->run.sample = -1;
   sampler->span.sample = -1;
   sampler->span_launches = JVGPU_LEAST_SPAN;
+  sampler->run_alone_ns = JVGPU_RUN_ALONE_NS;
   sampler->overlap = 1.0;
   sampler->overlap_ppm = 1000000;
 }
@@ -102,6 +97,7 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
     sample->is_dry = false;
     sample->was_full = false;
     sample->full_ns = sampler->full_ns;
+    sample->known_ns = shape != NULL ? __atomic_load_n(&shape->duration_ns, __ATOMIC_RELAXED) : 0;
     sample->watch = 0;
     sample->spanned = 0;
     sample->made_ns = now_ns();
@@ -113,14 +109,6 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
   return -1;
 }
 
-// A run over several streams beside others is more than may be under way at once, and never all queued. Where as much
-// is under way at its end as at its beginning, and something always was, so many launches were done in between as were
-// made, and nothing else.
-static bool is_from_full_to_full(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample)
-{
-  return sample->shape != NULL && sample->is_contended && sampler->streams > 1;
-}
-
 static bool is_last_done(const jvgpu_sampler_t *sampler)
 {
   return sampler->last == JVGPU_NO_STREAM || jvgpu_real.cuStreamQuery(sampler->last) == CUDA_SUCCESS;
@@ -129,7 +117,8 @@ static bool is_last_done(const jvgpu_sampler_t *sampler)
 // Where what is known is in doubt and others may have the GPU meanwhile, see when they do.
 static void watch(jvgpu_sampler_t *sampler, jvgpu_sample_t *sample)
 {
-  if (sample->is_contended && sample->shape != NULL && jvgpu_shape_is_doubtful(sample->shape)) {
+  // Pulses on a stream more tell little of runs over several: they wait behind the program's own work.
+  if (sample->is_contended && sample->shape != NULL && sampler->streams < 2 && jvgpu_shape_is_doubtful(sample->shape)) {
     sample->watch = jvgpu_pulse_watch(&sampler->pulse, sampler->ctx, sample->begun, sample->ended);
   }
 }
@@ -200,9 +189,9 @@ static bool look_at_streams(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUst
 
 // A run that begins where the GPU has nothing to do is never all queued. A program that never has more queued is sampled
 // launch by launch.
-static bool is_worth(jvgpu_shape_t *shape, bool is_idle, uint32_t contenders)
+static bool is_worth(jvgpu_shape_t *shape, uint32_t run, bool is_idle)
 {
-  if (!is_idle || jvgpu_shape_run(shape, contenders) == 1) {
+  if (!is_idle || run == 1) {
     shape->idle_tries = is_idle ? shape->idle_tries : 0;
     return true;
   }
@@ -214,29 +203,21 @@ static bool is_worth(jvgpu_shape_t *shape, bool is_idle, uint32_t contenders)
   return true;
 }
 
-static uint32_t paced_run(const jvgpu_shape_t *shape)
-{
-  const double launches = PACED_NS / (shape->mean_ns + 1);
-  return launches > MOST_PACED_LAUNCHES ? MOST_PACED_LAUNCHES
-         : launches < LEAST_PACED       ? LEAST_PACED
-                                        : (uint32_t)launches;
-}
-
 // returns: the launches that the next sample of `shape` takes in.
 static uint32_t run_of(const jvgpu_sampler_t *sampler, const jvgpu_shape_t *shape, uint32_t contenders)
 {
-  const uint32_t run = jvgpu_shape_run(shape, contenders);
+  const uint32_t run = jvgpu_shape_run(shape, contenders > 1 ? JVGPU_RUN_NS : sampler->run_alone_ns);
   if (sampler->streams < 2 || sampler->is_mixed) {
     return run;
   }
-  return contenders > 1 ? paced_run(shape) : run < 2 * sampler->streams ? 2 * sampler->streams : run;
+  return contenders > 1 ? jvgpu_paced_run(shape) : run < 2 * sampler->streams ? 2 * sampler->streams : run;
 }
 
 static bool can_begin(const jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, uint32_t run, bool is_idle,
                       uint32_t contenders)
 {
   if (sampler->streams < 2) {
-    return is_worth(shape, is_idle, contenders);
+    return is_worth(shape, run, is_idle);
   }
   // A run from full to full begins where the queues are full.
   return run == 1 || contenders < 2 || sampler->full_ns != 0;
@@ -323,20 +304,20 @@ static void step_one(jvgpu_sampler_t *sampler, jvgpu_open_t *open, jvgpu_shape_t
   const bool           is_other = only != NULL && only != shape;
   const bool           is_long = only == NULL && sampler->streams < 2 && busy_ns - open->busy_ns >= SPAN_NS;
   const bool           is_enough = is_long || sampler->launches - open->launches >= open->wanted;
-  const bool           is_paced = is_from_full_to_full(sampler, sample);
+  const bool           is_paced = jvgpu_paced_is(sampler, sample);
   if (!quiet && is_paced && !sample->is_dry) {
     sample->is_dry = is_last_done(sampler);
   }
   if (quiet || (is_other && stream != open->stream)) {
     sampler->is_mixed = sampler->is_mixed || !quiet;
     drop_over(sampler, open);
-  } else if (is_paced && is_enough && !sample->is_dry && sampler->full_ns == sample->full_ns &&
+  } else if (is_paced && is_enough && !sample->is_dry && jvgpu_paced_is_as_full(sampler, sample) &&
              (stream == open->stream || sampler->launches - open->launches >= open->wanted + open->wanted / 2)) {
     // On its own stream; where that is rare on any, none of which is far ahead of the others.
     sample->was_full = true;
     open->stream = stream;
     close_over(sampler, open, calls, busy_ns);
-  } else if (is_paced && (sample->is_dry || sampler->launches - open->launches > MOST_PACED * open->wanted)) {
+  } else if (is_paced && (sample->is_dry || jvgpu_paced_is_endless(sampler, open))) {
     drop_over(sampler, open);
   } else if (!is_paced && stream == open->stream && (is_enough || is_other)) {
     sampler->is_mixed = sampler->is_mixed && !(only != NULL && is_enough && sampler->streams > 1);

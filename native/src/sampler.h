@@ -54,6 +54,7 @@ typedef struct jvgpu_sample_s {
   bool                 is_dry;      // run: at some moment nothing was under way
   bool                 was_full;    // run: begun and ended with as much under way as may be
   uint64_t             full_ns;     // which was so much when it was begun
+  uint64_t             known_ns;    // what a launch was charged then: how many are under way goes by it
   uint32_t             watch;       // the number under which its lost turns are watched, 0 = they are not
   bool                 has_next;    // another sample of the same shape was begun later
   jvgpu_shape_mark_t   from;        // of its shape, when it was begun
@@ -86,6 +87,7 @@ typedef struct jvgpu_sampler_s {
   uint64_t       streams_seen;  // as bits of a hash, since the last look
   uint32_t       streams;       // how many that were
   bool           is_mixed;      // launches of several shapes are interleaved over streams
+  double         run_alone_ns;  // a run without a neighbour should last so long
   uint32_t       span_launches; // of the next span on one stream
   uint32_t       turn; // on one stream runs and spans take turns: events of one would show in the other
   double         overlap;       // GPU time of all launches together as part of their durations' sum

@@ -107,7 +107,9 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
     return 0;
   }
   how.is_watched = jvgpu_pulse_answer(&sampler->pulse, sample->watch, &lost_ns) == JVGPU_WATCHED_WHOLE;
-  how.is_rough = !sample->was_queued && sample->was_full;
+  how.is_rough = sample->was_full;
+  how.is_round = sample->is_over && sampler->streams > 1;
+  how.is_sure = sample->was_queued && (how.contenders < 2 || (how.is_watched && lost_ns <= 0));
   const bool   is_whole = sample->was_queued || sample->was_full;
   const double own_ns = elapsed_ns - lost_ns - (is_whole ? PAIR_NS : sample->host_ns + IDLE_EXTRA_NS);
   if (!is_whole && !is_usable_unqueued(sample, own_ns)) {

@@ -3,28 +3,27 @@
 #include <stddef.h>
 
 #define MOST_PROBES 16u
-// Samples that weigh in a mean: later ones push out earlier ones, since arguments and clocks change durations. Few:
-// what is charged in a second is the sum over many anyway.
-#define MEMORY 6u
-// Beyond this part of the mean a sample is no noise, and counts for half.
+// Samples that weigh in a mean: later ones push out earlier ones, since clocks change durations. Many: one function in
+// one shape may take longer or shorter by its arguments, and then only a mean over many is right.
+#define MEMORY 24u
+// Beyond this part of the mean a sample is no noise. So many in a row on one side say that the clock, or the work, has
+// changed, and weigh so much.
 #define NEWS_PART 0.02
+#define TREND_IN_A_ROW 4
+#define TREND_WEIGHT 0.25
+// What was learned of fewer is thrown away for one that is far shorter.
+#define LITTLE 3u
 // So many samples in a row that do not fit are no accident: the work itself has changed. Few where others' turns are
 // taken off, and more where they may be in it: so many cannot all be cut where any are watched.
 #define WATCHED_IN_A_ROW 3u
 #define BESIDE_IN_A_ROW 48u
-// A rough one this far from what is known is odd; else it weighs so much.
-#define ROUGH_LEAST 0.75
-#define ROUGH_MOST 1.33
-#define ROUGH_WEIGHT 0.125
-// So many put what is known in doubt.
+// So many put what is known in doubt, and so do more than a third of all.
 #define DOUBT_IN_A_ROW 3u
+#define DOUBT_MORE 2u
+#define DOUBT 6u
+#define DOUBT_MOST 8u
 
-// What a sample should last: the events' own cost, some 2 µs at worst, is then below one per cent.
-#define RUN_NS 250000.0
-// Alone nothing cuts it: longer, since what a launch leaves in the L2 cache to be written shows only behind the next.
-// source: measured, H200: 134 MB in place take 62 µs in a row of 200, and 52 µs in a sample of one.
-#define RUN_ALONE_NS 1000000.0
-#define MOST_RUN 16u
+#define MOST_RUN 256u
 // Alone a sample is taken in unless it is so many times what is known, or that part of it.
 #define ALONE_TIMES 2.0
 #define ALONE_IN_A_ROW 6u
@@ -38,12 +37,14 @@
 // A span is taken for one with a turn of others' in it beyond so much above what is expected: beside others, and alone.
 #define SPAN_CUT_NS 100000.0
 #define SPAN_CUT_PART 0.2
-#define SPAN_SHORT_CUT_NS 20000.0
+#define SPAN_SHORT_CUT_NS 60000.0
 #define SPAN_SHORT_CUT_PART 0.1
+// One beside others changes what is known by no more than this.
+#define SPAN_MOST_OFF 0.1
 // How many spans weigh in what company does to a shape, and what it can do at most.
 #define SPAN_MEMORY 8u
 #define LEAST_COMPANY (-0.7)
-#define MOST_COMPANY 0.15
+#define MOST_COMPANY 0.5
 
 // source: measured, H200: two always-busy contexts together get 0.905 of what one alone gets.
 #define SWITCHING_LEAVES 0.905
@@ -63,9 +64,8 @@ jvgpu_shape_t *jvgpu_shapes_find(jvgpu_shapes_t *shapes, uint64_t key)
   return &shapes->rest;
 }
 
-uint32_t jvgpu_shape_run(const jvgpu_shape_t *shape, uint32_t contenders)
+uint32_t jvgpu_shape_run(const jvgpu_shape_t *shape, double run_ns)
 {
-  const double run_ns = contenders > 1 ? RUN_NS : RUN_ALONE_NS;
   if (shape->samples == 0 || shape->singly != 0 || shape->mean_ns * 2 > run_ns) {
     return 1;
   }
@@ -80,8 +80,8 @@ static double margin_of(double expected_ns)
 
 bool jvgpu_shape_is_doubtful(const jvgpu_shape_t *shape)
 {
-  return shape->mean_ns > 0 &&
-         (shape->samples == 0 || shape->odd >= (shape->mean_ns > JVGPU_TURN_NS / 2 ? 1u : DOUBT_IN_A_ROW));
+  return shape->mean_ns > 0 && (shape->samples == 0 || shape->doubt >= DOUBT ||
+                                shape->odd >= (shape->mean_ns > JVGPU_TURN_NS / 2 ? 1u : DOUBT_IN_A_ROW));
 }
 
 // Beside others, not watched, and longer than a turn where that is no wonder.
@@ -100,18 +100,40 @@ static void start_over(jvgpu_shape_t *shape, double launch_ns)
   shape->odd = 0;
   shape->odd_sure = 0;
   shape->least_odd_ns = 0;
+  shape->trend = 0;
+}
+
+static int8_t trend_with(int8_t trend, double off_ns, double noise_ns)
+{
+  if (off_ns > noise_ns) {
+    return trend > 0 && trend < TREND_IN_A_ROW ? trend + 1 : trend > 0 ? trend : 1;
+  }
+  if (off_ns < -noise_ns) {
+    return trend < 0 && trend > -TREND_IN_A_ROW ? trend - 1 : trend < 0 ? trend : -1;
+  }
+  return 0;
 }
 
 static void take_in(jvgpu_shape_t *shape, double launch_ns)
 {
   const double off_ns = launch_ns - shape->mean_ns;
-  const double noise_ns = shape->mean_ns * NEWS_PART;
-  const bool   is_news = off_ns > noise_ns || off_ns < -noise_ns;
+  shape->trend = trend_with(shape->trend, off_ns, shape->mean_ns * NEWS_PART);
   shape->samples += shape->samples < MEMORY;
-  shape->mean_ns += off_ns / (is_news ? 2 : shape->samples);
+  const bool   is_trend = shape->trend == TREND_IN_A_ROW || shape->trend == -TREND_IN_A_ROW;
+  const double weight = 1.0 / shape->samples;
+  shape->mean_ns += off_ns * (is_trend && weight < TREND_WEIGHT ? TREND_WEIGHT : weight);
   shape->odd = 0;
   shape->odd_sure = 0;
   shape->least_odd_ns = 0;
+}
+
+static void doubt(jvgpu_shape_t *shape, bool is_far)
+{
+  if (!is_far) {
+    shape->doubt -= shape->doubt != 0;
+  } else if (shape->doubt < DOUBT_MOST) {
+    shape->doubt += DOUBT_MORE;
+  }
 }
 
 // It says that the shape is in doubt, and where nothing is known makes a first guess, by the part of the turns that would
@@ -141,10 +163,11 @@ static void learn_clean(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
   const double margin_ns = margin_of(expected_ns);
   const double launch_ns = elapsed_ns / launches;
 
-  if (shape->samples == 0 || elapsed_ns < expected_ns - margin_ns) {
+  doubt(shape, shape->samples != 0 && (elapsed_ns < expected_ns - margin_ns || elapsed_ns > expected_ns + margin_ns));
+  if (shape->samples == 0 || (shape->samples < LITTLE && elapsed_ns < expected_ns - margin_ns)) {
     // The first, or the first clean one after cut ones were taken for clean.
     start_over(shape, launch_ns);
-  } else if (elapsed_ns <= expected_ns + margin_ns) {
+  } else if (how.is_sure || elapsed_ns <= expected_ns + margin_ns) {
     take_in(shape, launch_ns);
   } else if (is_believed(shape, launch_ns, how)) {
     start_over(shape, shape->least_odd_ns);
@@ -163,27 +186,20 @@ static void learn_alone(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
 {
   const double launch_ns = elapsed_ns / launches;
   const bool   agrees = jvgpu_shape_agrees(shape, elapsed_ns, launches);
-  if (shape->samples == 0 || (!agrees && launch_ns < shape->mean_ns)) {
+  if (shape->samples == 0 || (shape->samples < LITTLE && !agrees && launch_ns < shape->mean_ns)) {
     start_over(shape, launch_ns);
-  } else if (agrees) {
+  } else if (agrees || how.is_sure || launch_ns < shape->mean_ns) {
     take_in(shape, launch_ns);
   } else if (is_believed(shape, launch_ns, how)) {
     start_over(shape, shape->least_odd_ns);
   }
 }
 
-static void learn_rough(jvgpu_shape_t *shape, double launch_ns, jvgpu_how_t how)
+static void learn_rough(jvgpu_shape_t *shape, double launch_ns)
 {
-  if (shape->samples == 0) {
-    start_over(shape, launch_ns);
-  } else if (launch_ns > shape->mean_ns * ROUGH_LEAST && launch_ns < shape->mean_ns * ROUGH_MOST) {
-    shape->mean_ns += (launch_ns - shape->mean_ns) * ROUGH_WEIGHT;
-    shape->odd = 0;
-    shape->odd_sure = 0;
-    shape->least_odd_ns = 0;
-  } else if (is_believed(shape, launch_ns, how)) {
-    start_over(shape, shape->least_odd_ns);
-  }
+  jvgpu_rough_add(&shape->rough, launch_ns);
+  start_over(shape, jvgpu_rough_mean_ns(&shape->rough));
+  shape->samples = shape->rough.seen < MEMORY ? shape->rough.seen : MEMORY;
 }
 
 // Let launches be charged by what is known now.
@@ -201,8 +217,11 @@ uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t lau
   elapsed_ns = elapsed_ns < 0 ? 0 : elapsed_ns;
   if (how.contenders <= 1) {
     learn_alone(shape, elapsed_ns, launches, how);
+    if (how.is_round) {
+      jvgpu_rough_add(&shape->rough, elapsed_ns / launches);
+    }
   } else if (how.is_rough) {
-    learn_rough(shape, elapsed_ns / launches, how);
+    learn_rough(shape, elapsed_ns / launches);
   } else if (is_cut(shape, elapsed_ns, launches, how)) {
     learn_cut(shape, elapsed_ns, launches, how);
   } else {
@@ -252,7 +271,9 @@ void jvgpu_shapes_learn_span(jvgpu_shape_t *const *shapes, uint32_t count, doubl
   if (expected_ns <= 0 || elapsed_ns <= 0 || elapsed_ns > expected_ns + cut_ns) {
     return;
   }
-  const double off = kept_within(elapsed_ns / expected_ns - 1.0, -0.5, 0.5);
+  // Beyond the cut above none counts: that those below weigh no more, neither side may pull far.
+  const double most_off = contended ? SPAN_MOST_OFF : 0.5;
+  const double off = kept_within(elapsed_ns / expected_ns - 1.0, -most_off, most_off);
   for (uint32_t i = 0; i < count; i++) {
     jvgpu_shape_t *shape = shapes[i];
     if (shape->last_span == number) {
@@ -270,6 +291,11 @@ void jvgpu_shape_forget(jvgpu_shape_t *shape)
 {
   shape->samples = 0;
   shape->odd = 0;
+  shape->odd_sure = 0;
+  shape->least_odd_ns = 0;
+  shape->doubt = 0;
+  shape->trend = 0;
+  shape->rough.seen = 0;
   shape->mean_ns = 0;
   shape->company = 0;
   shape->spans = 0;

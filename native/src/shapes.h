@@ -15,28 +15,33 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "rough.h"
+
 #define JVGPU_MOST_SHAPES 4096u  // power of two
 
 typedef struct jvgpu_shape_s {
-  uint64_t key;          // 0 = free
-  uint64_t duration_ns;  // what a launch is charged; 0 = not known yet
-  uint64_t uncharged;    // launches made before it was known
-  double   mean_ns;      // of the samples that were taken as clean, a launch
-  uint32_t samples;      // taken as clean; 0 with a mean: a first guess, to be replaced
-  uint16_t odd;          // samples in a row that did not fit
-  uint16_t odd_sure;     // of them, watched, or shorter than what is known: no turn of others' makes them so
-  double   least_odd_ns; // the shortest of those in a row, a launch
-  uint8_t  singly;       // samples to take of one launch only: its runs are not queued
-  uint32_t tries;        // samples begun
-  uint32_t idle_tries;   // that would have been, in a row, where the GPU had nothing to do
-  uint32_t sm_ppm;       // part of the SMs that a launch can fill, 0 = not asked yet
-  uint32_t made;         // launches so far, not exact between threads
-  uint32_t unknown;      // of them, made before the duration was known
-  uint64_t sum_ns;       // what the others were charged
-  uint64_t late_ns;      // what each of those was charged when it was
-  double   company;      // a launch takes 1 + this of the mean where launches of other shapes are about it
-  uint32_t spans;        // that showed it
-  uint32_t last_span;    // which was the last
+  uint64_t      key;          // 0 = free
+  uint64_t      duration_ns;  // what a launch is charged; 0 = not known yet
+  uint64_t      uncharged;    // launches made before it was known
+  double        mean_ns;      // of the samples that were taken as clean, a launch
+  uint32_t      samples;      // taken as clean; 0 with a mean: a first guess, to be replaced
+  uint16_t      odd;          // samples in a row that did not fit
+  uint16_t      odd_sure;     // of them, watched, or shorter than what is known: no turn of others' makes them so
+  double        least_odd_ns; // the shortest of those in a row, a launch
+  uint8_t       doubt;        // more with each that did not fit, less with each that did
+  int8_t        trend;        // so many in a row were above what was known, or, less than 0, below
+  uint8_t       singly;       // samples to take of one launch only: its runs are not queued
+  uint32_t      tries;        // samples begun
+  uint32_t      idle_tries;   // that would have been, in a row, where the GPU had nothing to do
+  uint32_t      sm_ppm;       // part of the SMs that a launch can fill, 0 = not asked yet
+  uint32_t      made;         // launches so far, not exact between threads
+  uint32_t      unknown;      // of them, made before the duration was known
+  uint64_t      sum_ns;       // what the others were charged
+  uint64_t      late_ns;      // what each of those was charged when it was
+  double        company;      // a launch takes 1 + this of the mean where launches of other shapes are about it
+  uint32_t      spans;        // that showed it
+  uint32_t      last_span;    // which was the last
+  jvgpu_rough_t rough;   // of runs over several streams
 } jvgpu_shape_t;
 
 typedef struct jvgpu_shapes_s {
@@ -48,7 +53,9 @@ typedef struct jvgpu_shapes_s {
 typedef struct jvgpu_how_s {
   uint32_t contenders;  // processes that want the GPU, this one among them
   bool     is_watched;  // the turns lost within it are known and taken off already
+  bool     is_sure;     // and nothing had to be taken off, nor was there a pause of the host's in it
   bool     is_rough;    // a few launches more or less may have been done in it
+  bool     is_round;    // it went round several streams
 } jvgpu_how_t;
 
 // A turn of the driver's own time-slicing gives a context this much of the GPU.
@@ -67,9 +74,15 @@ static inline uint64_t jvgpu_shape_key(const void *function, uint64_t grid_xy, u
 // returns: the row of `key`, made if need be. threads: any.
 jvgpu_shape_t *jvgpu_shapes_find(jvgpu_shapes_t *shapes, uint64_t key);
 
-// returns: how many launches a sample should span, 1..16: long enough that the events' own cost does
-// not show, short enough that few are cut by the other contenders.
-uint32_t jvgpu_shape_run(const jvgpu_shape_t *shape, uint32_t contenders);
+// What a run beside others should last, in nanoseconds: long enough that the events' own cost, some 2 µs at worst, is
+// below one per cent, short enough that few are cut by the other contenders.
+#define JVGPU_RUN_NS 250000.0
+// Alone nothing cuts it: longer, since what a launch leaves in the L2 cache to be written shows only behind the next.
+// source: measured, H200: 134 MB in place take 62 µs in a row of 200, and 52 µs in a sample of one.
+#define JVGPU_RUN_ALONE_NS 1000000.0
+
+// returns: how many launches a sample should span that is to last `run_ns`, 1..256.
+uint32_t jvgpu_shape_run(const jvgpu_shape_t *shape, double run_ns);
 
 // returns: whether the next sample beside others should be watched: it may be cut, and only so is known by how much.
 bool jvgpu_shape_is_doubtful(const jvgpu_shape_t *shape);

@@ -151,6 +151,33 @@ def test_a_program_that_waits_once_is_charged_when_it_has_waited(claim: Callable
     some_round(lambda row: is_near(row[1], row[0], 0.2) and row[3] < 0.1, measure)
 
 
+def test_the_only_launch_of_its_kind_is_charged_whatever_came_before(claim: Callable[..., Any]) -> None:
+    """Catches a bug where a launch soon after another's sample was left to the next of its kind, which never came."""
+
+    def measure() -> list[Row]:
+        held = claim(2 << 30)
+        program = held.start("""
+            start()
+            module = ok(cu.cuModuleLoadData(b"any text\\0"))
+            short, long = (ok(cu.cuModuleGetFunction(module, name)) for name in (b"sim_busy_20us", b"sim_busy_2000us"))
+            for _ in range(3):
+                ok((cu.cuLaunchKernel(short, 108, 1, 1, 256, 1, 1, 0, 0, 0, 0)[0], None))
+            time.sleep(0.01)
+            for blocks in (32, 64, 108):
+                ok((cu.cuLaunchKernel(long, blocks, 1, 1, 256, 1, 1, 0, 0, 0, 0)[0], None))
+                ok((cu.cuCtxSynchronize()[0], None))
+            say("done")
+            sys.stdin.readline()
+        """)
+        assert program.stdout.readline() == "done\n", program.stderr.read()
+        device = held.usage()["devices"][0]
+        program.communicate("\n")
+        held.release()
+        return [(0.006, device["gpu_time_seconds"], 0.0, device["waited_seconds"])]
+
+    some_round(lambda row: is_near(row[1], row[0], 0.2), measure)
+
+
 def test_a_tenant_that_launches_nothing_is_charged_nothing(claim: Callable[..., Any]) -> None:
     held = claim(2 << 30)
     program = held.start("start(); ok(cu.cuMemAlloc(GIB)); say('held'); sys.stdin.readline()")
