@@ -76,7 +76,7 @@ function Notebook(props: {
             : trans.__('does not use the GPU')}
         </span>
         {notebook.pids.length > 0 && (
-          <>
+          <div className="jp-VGPUPanel-buttons">
             <button
               type="button"
               disabled={notebook.execution_state !== 'busy'}
@@ -92,7 +92,7 @@ function Notebook(props: {
             >
               {trans.__('Restart…')}
             </button>
-          </>
+          </div>
         )}
       </div>
     </li>

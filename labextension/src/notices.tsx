@@ -26,18 +26,22 @@ export function Notices(props: {
     .map(device => words.warning(device, notebooks, warnAtPercent, trans))
     .filter(text => text !== '')
     .concat(sessionWarnings(situation.session, trans));
-  const help = message || words.hint(state, trans);
+  const help = [words.sentence(message), words.hint(state, trans)];
   return (
     <div role="status" aria-live="polite">
       {state !== 'ok' && (
         <div className="jp-VGPUPanel-notice" data-state={state}>
           <strong>{words.heading(situation, trans)}</strong>
-          {help && <p>{withCode(help)}</p>}
+          {help
+            .filter(text => text !== '')
+            .map((text, index) => (
+              <p key={index}>{withCode(text)}</p>
+            ))}
         </div>
       )}
       {warnings.map((text, index) => (
         <div key={index} className="jp-VGPUPanel-notice jp-mod-warning">
-          {text}
+          {withCode(text)}
         </div>
       ))}
     </div>

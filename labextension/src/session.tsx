@@ -8,6 +8,8 @@ import * as words from './words';
 
 /** From so much time left on, there is a warning. */
 const SOON_SECONDS = 600;
+/** From so small a part of the quota left on, likewise. */
+const LITTLE = 0.1;
 
 /** How long the server may go on; nothing where nothing limits it. */
 export function SessionSection(props: {
@@ -46,14 +48,15 @@ export function SessionSection(props: {
       </dl>
       {idle_left_seconds !== undefined && (
         <div className="jp-VGPUPanel-actions">
-          <span />
-          <button
-            type="button"
-            title={trans.__('Count the time anew from now')}
-            onClick={() => void actions.keep()}
-          >
-            {trans.__('Keep')}
-          </button>
+          <div className="jp-VGPUPanel-buttons">
+            <button
+              type="button"
+              title={trans.__('Count the time anew from now')}
+              onClick={() => void actions.keep()}
+            >
+              {trans.__('Keep')}
+            </button>
+          </div>
         </div>
       )}
     </section>
@@ -67,6 +70,19 @@ export function sessionWarnings(
 ): string[] {
   const { left_seconds, idle_left_seconds } = session;
   const warnings = [];
+  const { gpu_hours_left, gpu_hours_limit } = session;
+  if (
+    gpu_hours_left !== undefined &&
+    gpu_hours_limit !== undefined &&
+    gpu_hours_left <= LITTLE * gpu_hours_limit
+  ) {
+    warnings.push(
+      trans.__(
+        'Your GPU-hours are nearly used up: %1 left. This server goes on; once they are, no other starts with a GPU until some come back.',
+        hours(session, gpu_hours_left, trans)
+      )
+    );
+  }
   if (left_seconds !== undefined && left_seconds <= SOON_SECONDS) {
     warnings.push(
       trans.__(
@@ -94,8 +110,8 @@ function hours(
   const { gpu_hours_limit: limit, gpu_hours_again_at: again } = session;
   const amount =
     limit === undefined
-      ? words.rate(left)
-      : trans.__('%1 of %2', words.rate(left), words.rate(limit));
+      ? words.hours(left)
+      : trans.__('%1 of %2', words.hours(left), words.hours(limit));
   return again === undefined
     ? amount
     : trans.__(

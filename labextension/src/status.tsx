@@ -47,29 +47,50 @@ export class SliceStatus extends ReactWidget {
 
   protected render(): React.JSX.Element {
     return (
-      <UseSignal signal={this._model.changed}>{() => this._item()}</UseSignal>
+      <UseSignal signal={this._options.changed}>
+        {() => (
+          <UseSignal signal={this._model.changed}>
+            {() => this._item()}
+          </UseSignal>
+        )}
+      </UseSignal>
     );
   }
 
   private _item(): React.JSX.Element | null {
-    const { usage } = this._model.situation;
-    if (usage === null) {
-      return null;
-    }
+    const { situation } = this._model;
+    const { usage } = situation;
     const trans = this._trans;
     const warnAt = this._options.value.warnAtPercent;
+    if (usage !== null) {
+      return this._button(
+        trans.__('GPU: %1', usage.devices.map(words.short).join(' · ')),
+        trans.__('Memory and GPU time of your slice; show more'),
+        usage.devices.some(device => words.isTight(device, warnAt))
+      );
+    }
+    return words.isLost(situation.state)
+      ? this._button(
+          trans.__('GPU: %1', words.stateName(situation.state, trans)),
+          words.heading(situation, trans),
+          true
+        )
+      : null;
+  }
+
+  private _button(
+    text: string,
+    title: string,
+    isWarning: boolean
+  ): React.JSX.Element {
     return (
       <button
         type="button"
-        className={`jp-VGPUStatus-button${
-          usage.devices.some(device => words.isTight(device, warnAt))
-            ? ' jp-mod-warning'
-            : ''
-        }`}
-        title={trans.__('Memory and GPU time of your slice; show more')}
+        className={`jp-VGPUStatus-button${isWarning ? ' jp-mod-warning' : ''}`}
+        title={title}
         onClick={this._open}
       >
-        {trans.__('GPU: %1', usage.devices.map(words.short).join(' · '))}
+        {text}
       </button>
     );
   }

@@ -88,6 +88,19 @@ export function rate(value: number): string {
   return value.toLocaleString(undefined, { maximumFractionDigits });
 }
 
+/** GPU-hours for people, small ones with two digits: `2.5`, `0.012`. */
+export function hours(value: number): string {
+  return value >= 1
+    ? rate(value)
+    : value.toLocaleString(undefined, { maximumSignificantDigits: 2 });
+}
+
+/** A message as a sentence: it begins and ends as one. */
+export function sentence(text: string): string {
+  const end = /[.!?…]$/.test(text) ? '' : '.';
+  return text && `${text[0].toUpperCase()}${text.slice(1)}${end}`;
+}
+
 /** How full the slice's memory is, 0..1; a limit of nothing is full. */
 export function fullness(device: IDeviceUsage): number {
   const limit = device.memory_limit_bytes;
@@ -122,7 +135,7 @@ export function isTight(device: IDeviceUsage, warnAtPercent: number): boolean {
   return fullness(device) * 100 >= warnAtPercent;
 }
 
-/** What to warn about and what to do; empty when there is nothing. */
+/** What to warn about and what to do, code between backticks; empty when there is nothing. */
 export function warning(
   device: IDeviceUsage,
   notebooks: readonly INotebook[],
@@ -141,7 +154,7 @@ export function warning(
   return most === null
     ? `${left} ${trans.__('End a process that you no longer need.')}`
     : `${left} ${trans.__(
-        '%1 holds most: run %vgpu free there to give back what is only cached, or restart its Jupyter kernel below.',
+        '%1 holds most: run `%vgpu free` there to give back what is only cached, or restart its Jupyter kernel below.',
         notebookName(most, trans)
       )}`;
 }
@@ -235,7 +248,7 @@ function ago(seconds: number, trans: TranslationBundle): string {
 /** What limits the trust in the enforcement, as a sentence; empty when nothing does. */
 export function caveat(by: IEnforcedBy, trans: TranslationBundle): string {
   const note = by.note || (by.isolated ? '' : trans.__('not isolated'));
-  return note && `${note[0].toUpperCase()}${note.slice(1)}.`;
+  return sentence(note);
 }
 
 /** A state without figures, as a heading: `Agent not reachable, since 12:03`. */
@@ -256,9 +269,20 @@ export function heading(
   );
 }
 
-/** What may help, where the server says nothing; empty when nothing is known to. */
+/** Whether there is a slice whose figures are missing, as far as the server knows. */
+export function isLost(state: string): boolean {
+  return ['agent-unreachable', 'unknown-claim', 'not-authorized'].includes(
+    state
+  );
+}
+
+/** What may help, besides what the server says; empty when nothing is known to. */
 export function hint(state: string, trans: TranslationBundle): string {
   switch (state) {
+    case 'agent-unreachable':
+      return trans.__(
+        'Programs that use the GPU go on; new ones get it once the agent answers again, which this page finds out by itself. If it does not, tell whoever looks after this machine.'
+      );
     case 'no-extension':
       return trans.__(
         'Install jupyter-vgpu where this Jupyter server runs, and start the server again.'
@@ -281,7 +305,8 @@ export function clock(time: Date): string {
   return time.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
 }
 
-function stateName(state: string, trans: TranslationBundle): string {
+/** A state without figures, in a few words: `Agent not reachable`. */
+export function stateName(state: string, trans: TranslationBundle): string {
   switch (state) {
     case 'no-slice':
       return trans.__('No GPU slice');

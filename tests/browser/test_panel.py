@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
+
+from harness.agents import NodeAgent
+from jupyter_vgpu.model import ClaimRequest, Memory, Profile
 
 Lab = Any
 StartLab = Callable[..., str]
@@ -244,3 +250,28 @@ def test_without_a_slice_the_panel_says_how_to_get_one(lab: Lab, page: Page, sta
     expect(lab.panel.locator('[data-state="no-slice"]')).to_contain_text("Choose a GPU profile")
     expect(page.locator(".jp-VGPUStatus")).to_have_text("")
     assert lab.violations("#jupyter-vgpu-panel") == []
+
+
+def test_an_agent_that_goes_is_missed_and_followed_again_when_it_is_back(
+    lab: Lab, page: Page, start_lab: StartLab, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    profile = Profile("1/4 GPU", share_ppm=250_000, ceiling_ppm=1_000_000, memory=Memory(Fraction(1, 4)))
+    with NodeAgent(tmp_path_factory.mktemp("agent")).running() as agent:
+        granted = agent.hub.create_claim(ClaimRequest("ada", "a hub", os.getuid(), profile))
+        inherited = {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")}
+        page.goto(start_lab(["1"], in_slice=False, environment=granted.edits.applied_to(inherited)))
+        lab.wait_until_ready()
+        lab.open_panel()
+        expect(lab.memory).to_have_text("0 B of 19.8 GiB")
+        status = page.locator(".jp-VGPUStatus")
+
+        agent.end(signal.SIGKILL)
+        expect(lab.panel.locator('[data-state="agent-unreachable"]')).to_contain_text("Programs that use the GPU go on")
+        expect(status).to_have_text("GPU: Agent not reachable")
+        assert lab.violations("#jupyter-vgpu-panel") == []
+        assert lab.violations(".jp-VGPUStatus") == []
+
+        agent.start()
+        expect(lab.memory).to_have_text("0 B of 19.8 GiB")
+        expect(status).to_contain_text("GPU: 0.0/19.8 GiB")
+        expect(lab.panel.locator("[data-state]")).to_have_count(0)

@@ -154,10 +154,22 @@ describe('SlicePanel', () => {
     const live = panel.node.querySelector('[aria-live="polite"]');
     expect(live?.textContent).toContain('stopped in 8 min unless you go on');
     expect(live?.textContent).not.toContain('as its profile says');
+    expect(live?.textContent).not.toContain('GPU-hours');
     panel.node
       .querySelector<HTMLButtonElement>('[data-section="session"] button')
       ?.click();
     expect(actions.keep).toHaveBeenCalledTimes(1);
+  });
+
+  it('warns when the quota is nearly used up', async () => {
+    const session = { gpu_hours_left: 0.42, gpu_hours_limit: 20 };
+    listener().onReading({ ...okReading(), session });
+    await drawn(panel);
+
+    const live = panel.node.querySelector('[aria-live="polite"]');
+    expect(live?.textContent).toContain(
+      'Your GPU-hours are nearly used up: 0.42 of 20 left. This server goes on'
+    );
   });
 
   it('offers parts of the slice, also to a notebook that does not use it', async () => {
@@ -290,7 +302,11 @@ describe('SlicePanel', () => {
     await drawn(panel);
 
     expect(panel.node.textContent).toContain('Agent not reachable, since');
-    expect(panel.node.textContent).toContain('Ask the admin.');
+    const said = [...panel.node.querySelectorAll('[role="status"] p')];
+    expect(said.map(node => node.textContent)).toEqual([
+      'Ask the admin.',
+      expect.stringContaining('Programs that use the GPU go on')
+    ]);
     expect(panel.node.querySelector('[role="meter"]')).toBeNull();
   });
 

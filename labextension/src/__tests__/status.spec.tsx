@@ -53,6 +53,32 @@ describe('SliceStatus', () => {
     expect(status.node.textContent).toBe('');
   });
 
+  it('says that the figures are lost where there is a slice, and follows again', async () => {
+    listener().onReading(emptyReading('agent-unreachable', 'nobody answers'));
+    await drawn(status);
+
+    const button = status.node.querySelector('button')!;
+    expect(button.textContent).toBe('GPU: Agent not reachable');
+    expect(button.title).toContain('Agent not reachable, since');
+    listener().onReading(okReading());
+    await drawn(status);
+    expect(status.node.textContent).toBe('GPU: 5.0/20.0 GiB');
+  });
+
+  it('warns from when on the user wants it, at once', async () => {
+    listener().onReading(okReading({ memory_used_bytes: 12 * 2 ** 30 }));
+    await drawn(status);
+    const isWarning = () =>
+      status.node.querySelector('button')!.classList.contains('jp-mod-warning');
+    expect(isWarning()).toBe(false);
+
+    stage.options.set({ warnAtPercent: 50 });
+    await drawn(status);
+
+    expect(isWarning()).toBe(true);
+    stage.options.set({ warnAtPercent: 90 });
+  });
+
   it('opens the panel', async () => {
     listener().onReading(okReading());
     await drawn(status);

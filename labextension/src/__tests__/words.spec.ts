@@ -69,7 +69,7 @@ describe('warning', () => {
 
     const text = words.warning(tight, [small, notebook()], 90, trans);
 
-    expect(text).toContain('one.ipynb holds most: run %vgpu free there');
+    expect(text).toContain('one.ipynb holds most: run `%vgpu free` there');
   });
 });
 
@@ -86,6 +86,28 @@ describe('short', () => {
     };
 
     expect(words.short(device(figures))).toBe(text);
+  });
+});
+
+describe('hours', () => {
+  it.each([
+    [20, '20'],
+    [2.54, '2.5'],
+    [0.0123, '0.012'],
+    [0, '0']
+  ])('writes %d as %s', (value, text) => {
+    expect(words.hours(value)).toBe(text);
+  });
+});
+
+describe('sentence', () => {
+  it.each([
+    ['', ''],
+    ['no agent answers', 'No agent answers.'],
+    ['Ask the admin.', 'Ask the admin.'],
+    ['start it with `jupyter lab`', 'Start it with `jupyter lab`.']
+  ])('makes of %j', (text, expected) => {
+    expect(words.sentence(text)).toBe(expected);
   });
 });
 
