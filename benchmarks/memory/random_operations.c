@@ -1,7 +1,8 @@
 // Random operations on device memory of all kinds, from several threads: what is charged must come back.
 //
-//   random_operations OPERATIONS THREADS SEED
+//   random_operations OPERATIONS THREADS SEED [nothing-launched]
 //
+// With `nothing-launched` no graph is, so that only memory is looked at.
 // Each thread takes and gives at random, at most LIVE things at a time, then gives all back. Prints "start" when the
 // context is there, and waits for a line; after the operations "done: N taken, N refused", and waits for a line again.
 // Every answer must be success or out of memory; anything else ends it with 1.
@@ -22,6 +23,7 @@ typedef int (*call_t)();
 
 static void *driver;
 static long  taken_count, refused_count;
+static int   launches_nothing;
 
 static call_t find(const char *name)
 {
@@ -170,6 +172,7 @@ static void step(worker_t *worker)
   // Mostly small, now and then more than a slice has beside the others.
   const size_t blocks = (random >> 8) % 64 == 0 ? 512 : 1 + (random >> 16) % 8;
   thing->kind = 1 + (int)((random >> 24) % (KINDS - 1));
+  thing->kind = thing->kind == GRAPH && launches_nothing ? PLAIN : thing->kind;
   thing->bytes = blocks * 2 * MIB;
   if (take(worker, thing)) {
     worker->taken++;
@@ -203,8 +206,9 @@ int main(int count, char **words)
   static worker_t workers[64];
   char            line[16];
   void           *context, *pool;
-  if (count != 4 || (driver = dlopen("libcuda.so.1", RTLD_NOW)) == NULL) {
-    fprintf(stderr, "usage: random_operations OPERATIONS THREADS SEED\n");
+  launches_nothing = count == 5 && strcmp(words[4], "nothing-launched") == 0;
+  if (count != 4 + launches_nothing || (driver = dlopen("libcuda.so.1", RTLD_NOW)) == NULL) {
+    fprintf(stderr, "usage: random_operations OPERATIONS THREADS SEED [nothing-launched]\n");
     return 2;
   }
   const long operations = atol(words[1]);
