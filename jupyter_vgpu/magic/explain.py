@@ -13,6 +13,7 @@ from jupyter_vgpu.client import UsageInfo, UserClient
 from jupyter_vgpu.errors import VGPUError
 from jupyter_vgpu.magic.frameworks import Cache, caches
 from jupyter_vgpu.magic.holders import Holder, holders
+from jupyter_vgpu.magic.html import with_code
 from jupyter_vgpu.magic.oom import OutOfMemory, recognise
 from jupyter_vgpu.units import format_bytes
 
@@ -50,7 +51,7 @@ class Explanation:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """Return the block in each form a front end may prefer."""
         held = "".join(f"<li>{escape(line)}</li>" for line in self.held)
-        advice = "".join(f"<li>{escape(line)}</li>" for line in self.advice)
+        advice = "".join(f"<li>{with_code(line)}</li>" for line in self.advice)
         html = f"<b>{escape(self.headline)}</b><ul>{held}</ul>What to try:<ul>{advice}</ul>"
         return {"text/plain": repr(self), "text/html": f'<div role="note" style="{_BOX}">{html}</div>'}
 
@@ -113,9 +114,9 @@ def _advice(error: OutOfMemory, limit_bytes: int | None, held_by: Sequence[Holde
     advice = []
     cached_bytes = sum(cache.cached_bytes for cache in kept)
     if cached_bytes >= _WORTH_BYTES:
-        advice.append(f"run %vgpu free: {format_bytes(cached_bytes)} is only cached")
+        advice.append(f"run `%vgpu free`: {format_bytes(cached_bytes)} is only cached")
     advice += [
-        f"restart the Jupyter kernel of {holder.name}, or run %vgpu free there, if you can do without the "
+        f"restart the Jupyter kernel of {holder.name}, or run `%vgpu free` there, if you can do without the "
         f"{format_bytes(holder.memory_bytes)} it holds"
         if holder.is_notebook
         else f"end {holder.name} if you can do without it: it holds {format_bytes(holder.memory_bytes)}"
@@ -124,11 +125,11 @@ def _advice(error: OutOfMemory, limit_bytes: int | None, held_by: Sequence[Holde
     ]
     if error.framework == "jax":
         advice.append(
-            "JAX takes three quarters of the memory at its start: set XLA_PYTHON_CLIENT_PREALLOCATE=false before you "
+            "JAX takes three quarters of the memory at its start: set `XLA_PYTHON_CLIENT_PREALLOCATE=false` before you "
             "import it, here and in your other notebooks"
         )
     if error.framework == "tensorflow":
-        advice.append("TensorFlow takes all the memory it sees: tf.config.experimental.set_memory_growth(gpu, True)")
+        advice.append("TensorFlow takes all the memory it sees: `tf.config.experimental.set_memory_growth(gpu, True)`")
     advice.append("ask for less at a time: a smaller batch, half precision, or no gradients where none are needed")
-    advice.append("`del` what you no longer need, then %vgpu free: the failed cell's variables are still held")
+    advice.append("`del` what you no longer need, then `%vgpu free`: the failed cell's variables are still held")
     return advice

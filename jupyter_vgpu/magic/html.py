@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 
@@ -21,6 +22,12 @@ def table(rows: Iterable[tuple[str, str]]) -> str:
 def row(head: str, content: str) -> str:
     """Return one row of a table; both are HTML already."""
     return f'<tr><th scope="row" style="{LEFT}">{head}</th><td style="{LEFT}">{content}</td></tr>'
+
+
+def with_code(text: str) -> str:
+    """Return a message as HTML; what stands between backticks in it is code."""
+    parts = re.split(r"`([^`]+)`", text)
+    return "".join(f"<code>{escape(part)}</code>" if index % 2 else escape(part) for index, part in enumerate(parts))
 
 
 def grid(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

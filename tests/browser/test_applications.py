@@ -48,6 +48,14 @@ def test_the_guided_tour_shows_what_it_says(lab: Lab, page: Page, start_lab: Sta
     expect(lab.notebook.locator('[data-figure="held"]')).to_contain_text(re.compile(r"^0 B"))
 
 
+def test_a_browser_loads_no_more_of_the_panel_than_is_allowed() -> None:
+    size = Path(__file__).parents[2] / "tools" / "labextension_size.py"
+
+    told = subprocess.run([sys.executable, size], capture_output=True, text=True)
+
+    assert told.returncode == 0, told.stdout + told.stderr
+
+
 @pytest.mark.slow
 def test_notebook_7_has_the_panel_too(lab: Lab, page: Page, start_lab: StartLab) -> None:
     page.goto(start_lab([HOLD_2_GIB], application="notebook"))

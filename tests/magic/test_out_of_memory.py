@@ -152,9 +152,19 @@ def test_the_explanation_says_who_holds_what_and_what_to_try() -> None:
         "train (process 9) holds 1.0 GiB",
         "overhead (contexts and code of all of these): 512.0 MiB",
     ]
-    assert explanation.advice[0] == "run %vgpu free: 3.1 GiB is only cached"
+    assert explanation.advice[0] == "run `%vgpu free`: 3.1 GiB is only cached"
     assert explanation.advice[1].startswith("restart the Jupyter kernel of B.ipynb")
     assert explanation.advice[2].startswith("end train (process 9)")
+
+
+def test_a_name_in_the_block_is_text_never_html() -> None:
+    name = "<b>`<img src=x>`.ipynb"
+    explanation = explained(OutOfMemory("torch", None), usage(10, 10, 0), [holder(name, 4)], [])
+
+    html = explanation._repr_mimebundle_()["text/html"]
+
+    assert "<img" not in html
+    assert html.count("&lt;img src=x&gt;") == 2
 
 
 def test_what_is_more_than_the_slice_is_called_so() -> None:
@@ -182,6 +192,7 @@ def test_a_cell_that_dies_of_it_shows_the_block_once_with_true_figures(run_cells
     assert "this notebook holds 8.0 GiB" in block["text/plain"]
     assert "overhead (contexts and code of all of these): 450.0 MiB" in block["text/plain"]
     assert "<li>this notebook holds 8.0 GiB</li>" in block["text/html"]
+    assert "<code>%vgpu free</code>" in block["text/html"]
     assert fine["displayed"] == []
 
 
