@@ -22,6 +22,7 @@ from typing import Any
 import httpx
 import pytest
 
+from harness import asking
 from harness.agents import NodeAgent
 from harness.ports import free_port
 from jupyter_vgpu.client import GrantedClaim, HubClient
@@ -80,7 +81,7 @@ class JupyterServer:
         while True:
             assert self.process.poll() is None, self.log()
             try:
-                httpx.get(f"{self.url}api", timeout=5)
+                asking.get(f"{self.url}api", timeout=5)
                 return
             except httpx.TransportError:
                 assert time.monotonic() < deadline, self.log()
@@ -93,7 +94,7 @@ class JupyterServer:
     def client(self, with_token: bool = True) -> httpx.Client:
         """Return a client of the server, with its token or as a stranger."""
         headers = {"Authorization": f"token {self.token}"} if with_token else {}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=60)
+        return asking.client(base_url=self.url, headers=headers, timeout=60)
 
     def get(self, path: str) -> Any:
         """Return the decoded answer to `GET path`."""

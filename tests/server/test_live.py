@@ -147,6 +147,7 @@ def test_a_stalled_agent_stalls_nothing_else(server: Server, relay: Relay, open_
             started = time.monotonic()
             server.get("api/status")
             meanwhile.append((started, time.monotonic()))
+            time.sleep(0.05)
         states = [stream.next()["state"]]
         while states[-1] == "ok":
             states.append(stream.next()["state"])

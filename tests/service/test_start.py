@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
+from harness import asking
 from harness.ports import free_port
 from harness.waiting import wait_until
 from jupyter_vgpu.scopes import SETTINGS_VARIABLE
@@ -70,7 +71,7 @@ def service(
 
 def answer_of(port: int) -> httpx.Response | None:
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/services/vgpu/", timeout=PATIENT)
+        return asking.get(f"http://127.0.0.1:{port}/services/vgpu/", timeout=PATIENT)
     except httpx.TransportError:
         return None
 

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import httpx
 import psutil
 
+from harness import asking
 from harness.agents import NodeAgent
 from harness.ports import free_ports
 from harness.waiting import wait_until
@@ -79,7 +80,7 @@ class Hub:
         self.process: subprocess.Popen[bytes] | None = None
         self.wait_until = wait_until  # for tests that are given a hub
         self._ledger: Ledger | None = None
-        self.api = httpx.Client(
+        self.api = asking.client(
             base_url=f"{self.url}/hub/api", headers={"Authorization": f"token {self.token}"}, timeout=240.0
         )
         self._environment = {
@@ -212,7 +213,7 @@ class Hub:
 
     def failures(self) -> int:
         """Return the hub's count of failed spawns since the last good one."""
-        return int(httpx.get(f"{self.url}/hub/test/failures", timeout=240.0).json()["failures"])
+        return int(asking.get(f"{self.url}/hub/test/failures", timeout=240.0).json()["failures"])
 
     def ledger(self) -> Ledger:
         """Return the hub's ledger, for reading."""
@@ -233,7 +234,7 @@ class Hub:
     @contextlib.contextmanager
     def browser(self, user: str) -> Iterator[httpx.Client]:
         """A logged-in browser, as far as forms and cookies go."""
-        with httpx.Client(base_url=self.url, follow_redirects=True, timeout=240.0) as client:
+        with asking.client(base_url=self.url, follow_redirects=True, timeout=240.0) as client:
             page = client.get("/hub/login")
             token = client.cookies["_xsrf"]
             page = client.post("/hub/login", data={"username": user, "password": "pass", "_xsrf": token})
@@ -258,7 +259,7 @@ class ServedHub(Hub):
         """Start the hub, which does not wait until its service can do more than answer."""
         super().start()
         page = f"{self.url}/services/vgpu/"
-        wait_until(lambda: httpx.get(page, timeout=240.0).status_code == 302, f"it serves (see {self.log})")
+        wait_until(lambda: asking.get(page, timeout=240.0).status_code == 302, f"it serves (see {self.log})")
 
     def token_of(self, user: str, *scopes: str) -> str:
         """Return a token of a user; without scopes, one that may do what they may."""
@@ -271,7 +272,7 @@ class ServedHub(Hub):
     @contextlib.contextmanager
     def by_token(self, token: str) -> Iterator[httpx.Client]:
         """A script that asks the service with a token, through the proxy."""
-        with httpx.Client(
+        with asking.client(
             base_url=f"{self.url}/services/vgpu", headers={"Authorization": f"token {token}"}, timeout=240.0
         ) as client:
             yield client
