@@ -54,10 +54,10 @@ def _text(view: SliceView) -> Iterator[str]:
         return
     simulated = _simulated(view.slice_info)
     yield f"GPU slice {view.slice_info['profile']}"
-    for device in view.usage["devices"]:
+    for name, device in _named(view.usage):
         filled = round(_part(device) * _BAR_WIDTH)
         bar = "#" * filled + "-" * (_BAR_WIDTH - filled)
-        yield f"  {device['name']}{' (simulated board)' if device['uuid'] in simulated else ''}"
+        yield f"  {name}{' (simulated board)' if device['uuid'] in simulated else ''}"
         yield f"    memory    [{bar}] {_memory(device)}"
         if device["memory_overhead_bytes"]:
             yield f"    overhead  {_overhead(device)}"
@@ -82,9 +82,9 @@ def _html(view: SliceView) -> Iterator[str]:
         return
     simulated = _simulated(view.slice_info)
     yield f"<div><b>GPU slice {escape(view.slice_info['profile'])}</b>"
-    for device in view.usage["devices"]:
+    for name, device in _named(view.usage):
         note = f' <span style="{DIM}">simulated board</span>' if device["uuid"] in simulated else ""
-        yield f'<div style="margin-top:8px">{escape(device["name"])}{note}</div>'
+        yield f'<div style="margin-top:8px">{escape(name)}{note}</div>'
         yield "<table>"
         yield row("Memory", f"{escape(_memory(device))}{_meter(device)}")
         if device["memory_overhead_bytes"]:
@@ -106,6 +106,13 @@ def _html(view: SliceView) -> Iterator[str]:
             yield row(str(process["pid"]), escape(f"{process['name']}  {_held(process)}"))
         yield "</table>"
     yield f'<div style="margin-top:8px;{DIM}">{escape(enforcement(view.usage["enforced_by"]))}</div></div>'
+
+
+def _named(usage: UsageInfo) -> Iterator[tuple[str, UsageDeviceInfo]]:
+    """Yield each device with its name, and where there are several the number that programs know it by."""
+    devices = usage["devices"]
+    for ordinal, device in enumerate(devices):
+        yield (f"GPU {ordinal}: {device['name']}" if len(devices) > 1 else device["name"]), device
 
 
 def _meter(device: UsageDeviceInfo) -> str:

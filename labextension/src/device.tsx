@@ -21,10 +21,10 @@ interface IDeviceProps {
 export function DeviceSection(
   props: IDeviceProps & { granted: ISliceDevice | undefined }
 ): React.JSX.Element {
-  const { device, granted, trans } = props;
+  const { device, granted, usage, trans } = props;
   return (
     <section className="jp-VGPUPanel-section" data-device={device.uuid}>
-      <h3>{device.name}</h3>
+      <h3>{words.deviceName(device, usage.devices, trans)}</h3>
       {granted?.simulated && (
         <p className="jp-VGPUPanel-dim">
           {trans.__('Simulated board, not a real GPU')}
@@ -88,18 +88,23 @@ export function DeviceSection(
 /** One device over time. */
 export function HistorySection(props: {
   device: IDeviceUsage;
+  usage: IUsage;
   granted: ISliceDevice | undefined;
   history: SliceHistory;
   options: PanelOptions;
   trans: TranslationBundle;
 }): React.JSX.Element {
   const { device, granted, history, options, trans } = props;
+  const name = words.deviceName(device, props.usage.devices, trans);
   const seconds = options.value.historyMinutes * 60;
   const line = history.last(device.uuid, seconds);
   const isTimed = device.gpu_time_fraction !== undefined;
   return (
     <section className="jp-VGPUPanel-section">
-      <Range options={options} device={device} trans={trans} />
+      <Range options={options} name={name} trans={trans} />
+      {props.usage.devices.length > 1 && (
+        <p className="jp-VGPUPanel-dim">{name}</p>
+      )}
       {granted && isTimed && (
         <>
           <h4>{trans.__('GPU time')}</h4>
@@ -157,7 +162,14 @@ function Meter(props: IDeviceProps): React.JSX.Element {
     <div
       className={`jp-VGPUMeter${isTight ? ' jp-mod-warning' : ''}`}
       role="meter"
-      aria-label={trans.__('Memory')}
+      aria-label={
+        usage.devices.length > 1
+          ? trans.__(
+              'Memory of %1',
+              words.deviceName(device, usage.devices, trans)
+            )
+          : trans.__('Memory')
+      }
       aria-valuemin={0}
       aria-valuemax={100}
       aria-valuenow={percent}
@@ -178,10 +190,10 @@ function Meter(props: IDeviceProps): React.JSX.Element {
 
 function Range(props: {
   options: PanelOptions;
-  device: IDeviceUsage;
+  name: string;
   trans: TranslationBundle;
 }): React.JSX.Element {
-  const { options, device, trans } = props;
+  const { options, name, trans } = props;
   const chosen = options.value.historyMinutes;
   const offered = [...new Set([...HISTORY_MINUTES, chosen])].sort(
     (a, b) => a - b
@@ -190,7 +202,7 @@ function Range(props: {
     <div className="jp-VGPUPanel-row jp-VGPUPanel-range">
       <h3>{trans.__('History')}</h3>
       <select
-        aria-label={trans.__('History of %1', device.name)}
+        aria-label={trans.__('History of %1', name)}
         value={chosen}
         onChange={event =>
           options.set({ historyMinutes: Number(event.target.value) })

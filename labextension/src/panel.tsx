@@ -146,6 +146,7 @@ function SituationView(props: {
             <HistorySection
               key={device.uuid}
               device={device}
+              usage={usage}
               granted={granted(device.uuid)}
               history={model.history}
               options={options}

@@ -101,6 +101,17 @@ export function sentence(text: string): string {
   return text && `${text[0].toUpperCase()}${text.slice(1)}${end}`;
 }
 
+/** A device's name; where the slice has several, with the number that programs know it by: `GPU 0: NVIDIA H200`. */
+export function deviceName(
+  device: IDeviceUsage,
+  devices: readonly IDeviceUsage[],
+  trans: TranslationBundle
+): string {
+  return devices.length > 1
+    ? trans.__('GPU %1: %2', devices.indexOf(device), device.name)
+    : device.name;
+}
+
 /** How full the slice's memory is, 0..1; a limit of nothing is full. */
 export function fullness(device: IDeviceUsage): number {
   const limit = device.memory_limit_bytes;

@@ -183,3 +183,14 @@ def test_what_only_some_agents_tell_is_shown_where_it_is_told(
     assert all(text in repr(view) for text in said)
     assert not any(text in repr(view) for text in unsaid)
     assert all(text.split("  ")[-1] in html for text in said)
+
+
+def test_devices_of_the_same_kind_are_told_apart_by_number(in_slice: Results) -> None:
+    answer = json.loads(in_slice[AS_JSON]["printed"])
+    [device] = answer["usage"]["devices"]
+    assert "GPU 0" not in repr(SliceView(answer["slice"], answer["usage"]))
+
+    view = SliceView(answer["slice"], {**answer["usage"], "devices": [device, {**device, "uuid": "GPU-another"}]})
+
+    for text in (repr(view), view._repr_mimebundle_()["text/html"]):
+        assert [text.count(f"GPU {ordinal}: {device['name']}") for ordinal in range(3)] == [1, 1, 0]

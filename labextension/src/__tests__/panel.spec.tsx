@@ -65,6 +65,30 @@ describe('SlicePanel', () => {
     );
   });
 
+  it('tells devices of the same kind apart, to a screen reader too', async () => {
+    const one = okReading();
+    const usage = one.usage!;
+    const second = { ...usage.devices[0], uuid: 'GPU-2' };
+    listener().onReading({
+      ...one,
+      usage: { ...usage, devices: [...usage.devices, second] }
+    });
+    await drawn(panel);
+
+    const texts = (selector: string) =>
+      [...panel.node.querySelectorAll(selector)].map(
+        node => node.getAttribute('aria-label') ?? node.textContent
+      );
+    const both = ['GPU 0: Simulated A100', 'GPU 1: Simulated A100'];
+    expect(texts('[data-device] h3')).toEqual(both);
+    expect(texts('[role="meter"]')).toEqual(
+      both.map(name => `Memory of ${name}`)
+    );
+    expect(texts('select[aria-label^="History"]')).toEqual(
+      both.map(name => `History of ${name}`)
+    );
+  });
+
   it('gives the meter a value that can be read aloud', async () => {
     listener().onReading(okReading());
     await drawn(panel);
