@@ -69,6 +69,10 @@ static bool ask(jvgpu_process_t *self, jvgpu_grant_t *grant, uint64_t patience_n
   }
   const bool can_be = remember(self, path, secret);
   const int  fd = can_be ? jvgpu_connect(self->socket_path, FIRST_WAIT_SECONDS, patience_ns) : -1;
+  if (fd < 0 && can_be && (errno == EMFILE || errno == ENFILE)) {
+    tell_once(self, "no GPU for this process: ", JVGPU_NO_DESCRIPTORS);
+    return false;
+  }
   if (fd < 0) {
     tell_once(self, "no GPU for this process: the node agent is not running at ", can_be ? self->socket_path : path);
     return false;

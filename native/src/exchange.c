@@ -195,6 +195,8 @@ const char *jvgpu_exchange(int socket_fd, const char *secret, bool is_renewal, j
     reply.message[sizeof reply.message - 1] = '\0';
     memcpy(refusal, reply.message, sizeof reply.message);
     complaint = "";
+  } else if (fds[0] < 0 || fds[1] < 0) {
+    complaint = JVGPU_NO_DESCRIPTORS;
   } else if (reply.layout != JVGPU_LAYOUT || !accept_pages(&reply, fds, grant)) {
     complaint = "the node agent and the library are of different versions.";
   }

@@ -11,6 +11,9 @@
 
 #include "jvgpu/pages.h"
 
+// What is wrong where a socket or a page could not have a descriptor.
+#define JVGPU_NO_DESCRIPTORS "it has too many files open. Close some, or raise its limit ('ulimit -n')."
+
 // Both pages of a claim, mapped, and a slot in them.
 typedef struct jvgpu_grant_s {
   jvgpu_control_t *control;
@@ -21,7 +24,7 @@ typedef struct jvgpu_grant_s {
 // Connect to the socket at `path`; every later wait on it ends after `wait_seconds`. An agent that ended
 // without a word leaves its socket, and is started again: `patience_ns` is how long it is waited for.
 // One that was stopped takes its socket away.
-// returns: a descriptor, or -1.
+// returns: a descriptor, or -1 and errno.
 int jvgpu_connect(const char *path, time_t wait_seconds, uint64_t patience_ns);
 
 // A tenant could point us at an agent of its own with any limit it likes. Root's agent is always

@@ -148,3 +148,33 @@ say(held() - before)
     )
 
     assert said == ["True", "0"]
+
+
+def test_a_program_without_descriptors_is_told_so_and_has_its_gpu_once_it_closes_some(ten_gib: Any) -> None:
+    """Catches a bug where it read that no agent runs, or that agent and library are of different versions."""
+    done = ten_gib.run("""
+        import ctypes, resource
+        signal.alarm(60)
+        driver = ctypes.CDLL("libcuda.so.1")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        taken = []
+        try:
+            while True:
+                taken.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            pass
+        for spared in range(3):
+            say(driver.cuInit(0))
+            # What was refused is refused for a second.
+            time.sleep(1.1)
+            os.close(taken.pop())
+        while taken:
+            os.close(taken.pop())
+        while driver.cuInit(0) != 0:
+            time.sleep(0.1)
+        start(); say(refused(cu.cuMemAlloc(11 * GIB)))
+    """)
+
+    assert done.stdout.splitlines() == ["100", "100", "100", "True"]
+    assert done.stderr.startswith("jupyter_vgpu: no GPU for this process: it has too many files open. Close some,")
+    assert len(done.stderr.splitlines()) == 1
