@@ -106,8 +106,9 @@ void jvgpu_pool_charge_growth(jvgpu_process_t *self, jvgpu_pool_t *known, CUmemo
 
 // --- looks ------------------------------------------------------------------------------------------------
 
-// returns: the pool, which stays as long as it is looked at; NULL when there is nothing to look at.
-static CUmemoryPool begin_look(jvgpu_process_t *self, jvgpu_pool_t *each, int device, uint64_t *question)
+// returns: the pool, which stays as long as it is looked at; NULL when there is nothing to look at. *is_left: its
+// program has left it.
+static CUmemoryPool begin_look(jvgpu_process_t *self, jvgpu_pool_t *each, int device, uint64_t *question, bool *is_left)
 {
   CUmemoryPool pool = NULL;
   if (__atomic_load_n(&each->pool, __ATOMIC_RELAXED) == NULL) {
@@ -117,6 +118,7 @@ static CUmemoryPool begin_look(jvgpu_process_t *self, jvgpu_pool_t *each, int de
   if (each->pool != NULL && each->is_going == 0 && (each->charged_bytes != 0 || each->is_left != 0) &&
       (device == JVGPU_NO_DEVICE || each->device == (uint32_t)device)) {
     pool = each->pool;
+    *is_left = each->is_left != 0;
     *question = ask(each);
   }
   jvgpu_unlock(&self->pool_lock);
@@ -130,7 +132,8 @@ static uint64_t look(jvgpu_process_t *self, int device, bool trim)
   for (size_t i = 0; i < JVGPU_MOST_POOLS; i++) {
     jvgpu_pool_t *each = &self->pools[i];
     uint64_t      question = 0;
-    CUmemoryPool  pool = begin_look(self, each, device, &question);
+    bool          is_left = false;
+    CUmemoryPool  pool = begin_look(self, each, device, &question, &is_left);
     uint64_t      now_bytes = UINT64_MAX;
     uint64_t      in_use_bytes = UINT64_MAX;
     if (pool == NULL) {
@@ -140,7 +143,7 @@ static uint64_t look(jvgpu_process_t *self, int device, bool trim)
       (void)jvgpu_real.cuMemPoolTrimTo(pool, 0);
     }
     const bool is_known = reserved_bytes(pool, &now_bytes);
-    const bool is_unused = each->is_left != 0 && jvgpu_pool_in_use(pool, &in_use_bytes) && in_use_bytes == 0 &&
+    const bool is_unused = is_left && jvgpu_pool_in_use(pool, &in_use_bytes) && in_use_bytes == 0 &&
                            __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) == 0;
     jvgpu_lock(&self->pool_lock);
     // Who makes a pool grow charges it.
@@ -148,8 +151,8 @@ static uint64_t look(jvgpu_process_t *self, int device, bool trim)
       given_back += answered(self, each, question, now_bytes);
     }
     asked(each);
-    // The last of several threads that look.
-    const bool     destroys = is_unused && each->looks == 0 && each->is_going == 0;
+    // The last of several threads that look. The driver may have given the handle of a pool that is gone to a new one.
+    const bool     destroys = is_unused && each->is_left != 0 && each->looks == 0 && each->is_going == 0;
     const uint64_t charged_bytes = each->charged_bytes;
     each->is_going = destroys ? 1 : each->is_going;
     jvgpu_unlock(&self->pool_lock);

@@ -51,7 +51,9 @@ CUresult jvgpu_pool_end(jvgpu_process_t *self, jvgpu_pool_t *known)
 {
   CUmemoryPool pool = known->pool;
   // The driver may give the handle out again before this thread is back.
+  jvgpu_lock(&self->pool_lock);
   __atomic_store_n(&known->pool, jvgpu_pool_no_handle(known), __ATOMIC_RELEASE);
+  jvgpu_unlock(&self->pool_lock);
   jvgpu_pool_use_changed(self);
   const CUresult result = jvgpu_real.cuMemPoolDestroy(pool);
   jvgpu_pool_use_changed(self);

@@ -1,0 +1,113 @@
+"""The whole library under a sanitizer, preloaded into programs that take and give memory from many threads.
+
+The C tests run its pure parts under the sanitizers; here are the hooks, with locks, tables and the simulated driver.
+The thread sanitizer's programs launch nothing: what the meter learns of launches is not looked at here.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_vgpu.native import LIB_DIR
+
+ROOT = Path(__file__).parents[2]
+BUILD_SECONDS = 900.0
+PROGRAM_SECONDS = 600.0
+
+pytestmark = pytest.mark.slow
+
+
+def preload(build: Path, sanitizer: str, runtime: str) -> str:
+    """Return what to preload for the library with a sanitizer in it, which is compiled into the folder `build`."""
+    jobs = str(os.cpu_count() or 1)
+    for words in (
+        ["cmake", "-S", str(ROOT / "native"), "-B", str(build), f"-DJVGPU_SANITIZE={sanitizer}"],
+        ["cmake", "--build", str(build), "--target", "jupyter_vgpu", "--parallel", jobs],
+    ):
+        subprocess.run(words, check=True, timeout=BUILD_SECONDS)
+    found = subprocess.run(["cc", f"-print-file-name={runtime}"], check=True, capture_output=True, text=True)
+    return f"{found.stdout.strip()}:{build / 'src' / 'libjupyter_vgpu.so'}"
+
+
+@pytest.fixture(scope="module")
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return what to preload for the address and undefined behaviour sanitizers."""
+    return preload(tmp_path_factory.mktemp("addresses"), "ON", "libasan.so")
+
+
+@pytest.fixture(scope="module")
+def threads(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return what to preload for the thread sanitizer."""
+    return preload(tmp_path_factory.mktemp("threads"), "THREAD", "libtsan.so")
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """Return a function that compiles a C program against the simulated driver."""
+
+    def compile_it(source: Path) -> Path:
+        program = tmp_path_factory.mktemp("program") / source.stem
+        flags = ["-std=gnu11", "-O1", f"-L{LIB_DIR / 'sim'}", "-l:libcuda.so.1", "-ldl", "-lpthread"]
+        subprocess.run(["cc", "-o", program, source, *flags], check=True)
+        return program
+
+    return compile_it
+
+
+def room(source: str) -> int:
+    """Return the bytes of a slice for a program: one is refused now and then, the other never."""
+    return 2 << 30 if "random" in source else 10 << 30
+
+
+def finds_nothing(command: list[Any], environment: dict[str, str]) -> None:
+    """Run a program to its end, and expect no word of a sanitizer."""
+    done = subprocess.run(
+        command, env=environment, input="\n\n", capture_output=True, text=True, timeout=PROGRAM_SECONDS, check=False
+    )
+
+    came_to_its_end = done.returncode == 0 and len(done.stdout.splitlines()) == 2
+    assert came_to_its_end and done.stderr == "", f"{done.returncode}: {done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["benchmarks/memory/random_operations.c", "20000", "8", "3"],
+        ["tests/slice/grow_at_once.c", "pools", "100", "8"],
+        ["tests/slice/grow_at_once.c", "graphs", "5", "8"],
+    ],
+    ids=["memory of all kinds", "pools that grow at once", "graphs that grow at once"],
+)
+def test_the_address_sanitizer_finds_nothing_in_the_hooks(
+    claim: Callable[..., Any], addresses: str, compiled: Callable[[Path], Path], words: list[str]
+) -> None:
+    source, *arguments = words
+    # What leaks is not looked for: the library keeps its tables until the process ends.
+    environment = claim(room(source)).environment(LD_PRELOAD=addresses, ASAN_OPTIONS="detect_leaks=0")
+
+    finds_nothing([compiled(ROOT / source), *arguments], environment)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["benchmarks/memory/random_operations.c", "20000", "8", "3", "nothing-launched"],
+        ["tests/slice/grow_at_once.c", "pools", "100", "8"],
+    ],
+    ids=["memory of most kinds", "pools that grow at once"],
+)
+def test_the_thread_sanitizer_finds_no_race_among_those_who_take_memory(
+    claim: Callable[..., Any], threads: str, compiled: Callable[[Path], Path], words: list[str]
+) -> None:
+    source, *arguments = words
+    environment = claim(room(source)).environment(LD_PRELOAD=None)
+    # The thread sanitizer wants its memory where the host kernel's randomisation may put something else.
+    alone = ["setarch", "--addr-no-randomize", "env", f"LD_PRELOAD={threads}"]
+
+    finds_nothing([*alone, compiled(ROOT / source), *arguments], environment)
