@@ -42,6 +42,7 @@ class Reading:
         throttled: Launches that did.
         sm_ns: GPU time, times the part of the SMs that the launches could fill.
         allocations: Live allocations.
+        ahead_ns: Of `busy_ns`, what was charged too much and is taken off what is charged next.
     """
 
     held_bytes: int
@@ -54,6 +55,7 @@ class Reading:
     throttled: int = 0
     sm_ns: int = 0
     allocations: int = 0
+    ahead_ns: int = 0
 
     @property
     def granted_bytes(self) -> int:
@@ -231,6 +233,7 @@ class TenantPages:
             reading.throttled,
             reading.sm_ns,
             reading.allocations,
+            reading.ahead_ns,
         )
 
     def close(self) -> None:

@@ -178,7 +178,7 @@ class Tenant:
         if (
             max(reading.held_bytes, reading.pending_bytes) <= most_bytes
             and max(reading.launches, reading.waited_ns, reading.throttled) <= most_ns
-            and reading.sm_ns <= reading.busy_ns <= most_ns
+            and max(reading.sm_ns, reading.ahead_ns) <= reading.busy_ns <= most_ns
             and reading.gated_ns <= most_ns * MOST_THREADS
         ):
             return reading
@@ -190,6 +190,7 @@ class Tenant:
             waited_ns=min(reading.waited_ns, most_ns),
             busy_ns=min(reading.busy_ns, most_ns),
             sm_ns=min(reading.sm_ns, reading.busy_ns, most_ns),
+            ahead_ns=min(reading.ahead_ns, reading.busy_ns, most_ns),
             gated_ns=min(reading.gated_ns, most_ns * MOST_THREADS),
             throttled=min(reading.throttled, most_ns),
         )

@@ -244,6 +244,7 @@ def _process_device_view(process: Process, tenant: Tenant, index: int) -> Proces
         "allocations": reading.allocations,
         "launches": reading.launches,
         "gpu_time_seconds": reading.busy_ns / NS,
+        "charged_ahead_seconds": reading.ahead_ns / NS,
         "waited_seconds": reading.waited_ns / NS,
         "sm_seconds": reading.sm_ns / NS,
         "throttled_launches": reading.throttled,

@@ -196,10 +196,15 @@ class _SmUsage(TypedDict, total=False):
     sm_usage: float
 
 
-class _SmSeconds(TypedDict, total=False):
-    """The same since the process attached, in seconds, at most its GPU time; absent from older agents."""
+class _OfYoungerAgents(TypedDict, total=False):
+    """Absent from older agents.
+
+    `sm_seconds`: the same since the process attached, at most its GPU time. `charged_ahead_seconds`: of its GPU time,
+    what was charged too much so far and is taken off what comes next.
+    """
 
     sm_seconds: float
+    charged_ahead_seconds: float
 
 
 class UsageDeviceInfo(_SmUsage, OfGuarantee):
@@ -226,7 +231,7 @@ class UsageDeviceInfo(_SmUsage, OfGuarantee):
     pressure: PressureInfo
 
 
-class ProcessDeviceInfo(_SmSeconds):
+class ProcessDeviceInfo(_OfYoungerAgents):
     """What one process uses of one device; overhead is not in `memory_bytes`."""
 
     uuid: str

@@ -7,7 +7,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jupyter_vgpu.client import UsageInfo, UserClient
 from jupyter_vgpu.errors import VGPUError
@@ -16,6 +16,9 @@ from jupyter_vgpu.magic.holders import memory_of, own_processes, total
 from jupyter_vgpu.magic.html import DIM, chart, sparks, table
 from jupyter_vgpu.magic.trace import FIRST_PERIOD_SECONDS, Trace
 from jupyter_vgpu.units import format_bytes
+
+if TYPE_CHECKING:
+    from jupyter_vgpu.client.answers import ProcessDeviceInfo
 
 
 @dataclass(frozen=True)
@@ -187,9 +190,15 @@ class CellWatch:
             # A process that ends meanwhile has had what it was last seen with.
             self._last[process["pid"]] = _Counters(
                 sum(device["launches"] for device in devices),
-                total(device.get("gpu_time_seconds") for device in devices),
+                # What was charged ahead of what samples said later is no cost of this cell's, nor of the next one's.
+                total(_had(device) for device in devices),
                 total(device.get("waited_seconds") for device in devices),
             )
+
+
+def _had(device: ProcessDeviceInfo) -> float | None:
+    charged = device.get("gpu_time_seconds")
+    return None if charged is None else charged - device.get("charged_ahead_seconds", 0.0)
 
 
 def _difference(before: float | None, after: float | None) -> float | None:

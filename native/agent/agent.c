@@ -275,6 +275,7 @@ int jvgpu_tenant_slot_read(const jvgpu_tenant_t *tenant, uint32_t slot, uint32_t
   reading->throttled = read_clamped(&use->throttled, INT64_MAX);
   reading->sm_ns = read_clamped(&use->sm_ns, INT64_MAX);
   reading->allocations = read_clamped(&use->allocations, INT64_MAX);
+  reading->ahead_ns = read_clamped(&use->ahead_ns, INT64_MAX);
   return 0;
 }
 

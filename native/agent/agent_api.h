@@ -15,6 +15,7 @@ typedef struct jvgpu_reading_s {
   uint64_t throttled;
   uint64_t sm_ns;
   uint64_t allocations;
+  uint64_t ahead_ns;
 } jvgpu_reading_t;
 
 // Size checks for the Python side of the attach protocol.

@@ -19,6 +19,8 @@
 #define NEW_SHAPE_SAMPLES 6u
 // Or the time, before the first of a shape.
 #define NEW_SHAPE_NS UINT64_C(200000)
+// A figure that is far too small would bring no sample nearer, and never be made good: launches do.
+#define MOST_UNSAMPLED 8192u
 // A shape whose samples are all spoiled is left to the usual interval.
 #define NEW_SHAPE_TRIES 32u
 
@@ -113,7 +115,8 @@ static bool look_at_flight(jvgpu_process_t *self, jvgpu_meter_t *meter, int devi
 static void charge_late(jvgpu_meter_t *meter, jvgpu_use_t *use, int64_t late_ns)
 {
   if (late_ns < 0) {
-    __atomic_fetch_add(&meter->given_back_ns, (uint64_t)-late_ns, __ATOMIC_RELAXED);
+    const uint64_t back_ns = __atomic_add_fetch(&meter->given_back_ns, (uint64_t)-late_ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&use->ahead_ns, back_ns, __ATOMIC_RELAXED);
   } else if (late_ns > 0) {
     __atomic_fetch_add(&use->busy_ns, (uint64_t)late_ns, __ATOMIC_RELAXED);
     const int64_t sm_ns = meter->sampler.late_sm_ns;
@@ -122,7 +125,7 @@ static void charge_late(jvgpu_meter_t *meter, jvgpu_use_t *use, int64_t late_ns)
 }
 
 // returns: what is left to charge of a launch once what was charged too much before is taken off.
-static uint64_t less_given_back(jvgpu_meter_t *meter, uint64_t charge_ns)
+static uint64_t less_given_back(jvgpu_meter_t *meter, jvgpu_use_t *use, uint64_t charge_ns)
 {
   uint64_t back_ns = __atomic_load_n(&meter->given_back_ns, __ATOMIC_RELAXED);
   uint64_t part_ns;
@@ -130,6 +133,7 @@ static uint64_t less_given_back(jvgpu_meter_t *meter, uint64_t charge_ns)
     part_ns = back_ns < charge_ns ? back_ns : charge_ns;
   } while (!__atomic_compare_exchange_n(&meter->given_back_ns, &back_ns, back_ns - part_ns, false, __ATOMIC_RELAXED,
                                         __ATOMIC_RELAXED));
+  __atomic_store_n(&use->ahead_ns, back_ns - part_ns, __ATOMIC_RELAXED);
   return charge_ns - part_ns;
 }
 
@@ -187,7 +191,7 @@ static uint64_t charge(jvgpu_meter_t *meter, jvgpu_use_t *use, jvgpu_shape_t *sh
   *charged_ns = charge_ns;
   shape->sum_ns += charge_ns;
   if (__builtin_expect(__atomic_load_n(&meter->given_back_ns, __ATOMIC_RELAXED) != 0, 0)) {
-    charge_ns = less_given_back(meter, charge_ns);
+    charge_ns = less_given_back(meter, use, charge_ns);
   }
   __atomic_fetch_add(&use->sm_ns, charge_ns * shape->sm_ppm / 1000000, __ATOMIC_RELAXED);
   return __atomic_add_fetch(&use->busy_ns, charge_ns, __ATOMIC_RELAXED);
@@ -271,9 +275,12 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
     jvgpu_sampler_step(&meter->sampler, shape, stream, calls, busy_ns, quiet);
   }
   __atomic_store_n(&meter->sampler.last, stream, __ATOMIC_RELAXED);
-  const bool is_new = shape->samples < NEW_SHAPE_SAMPLES && shape->tries < NEW_SHAPE_TRIES &&
+  // What is not charged brings no sample nearer: until something is known, launches do.
+  const bool is_unknown = __atomic_load_n(&shape->duration_ns, __ATOMIC_RELAXED) == 0;
+  const bool is_new = (is_unknown || (shape->samples < NEW_SHAPE_SAMPLES && shape->tries < NEW_SHAPE_TRIES)) &&
                       (launches - meter->last_sampled >= NEW_SHAPE_LAUNCHES || is_unheard_of(meter, shape));
-  if (quiet || (!is_new && busy_ns < meter->due_ns)) {
+  const bool is_due = busy_ns >= meter->due_ns || launches - meter->last_sampled >= MOST_UNSAMPLED;
+  if (quiet || (!is_new && !is_due)) {
     return launch;
   }
   int64_t    late_ns;

@@ -271,6 +271,7 @@ jvgpu_watched_t jvgpu_pulse_answer(const jvgpu_pulse_t *pulse, uint32_t watch, d
   if (__atomic_load_n(&pulse->answered, __ATOMIC_ACQUIRE) != watch) {
     return JVGPU_WATCHED_NOT_YET;
   }
-  *lost_ns = pulse->lost_ns;
+  // Of what was not seen whole nothing is taken off.
+  *lost_ns = pulse->has_seen ? pulse->lost_ns : 0;
   return pulse->has_seen ? JVGPU_WATCHED_WHOLE : JVGPU_WATCHED_NOT;
 }

@@ -1,5 +1,5 @@
-// Rough: a launch's duration from runs over several streams beside others, each of which says it within some per cent
-// or, where a turn of others' was in it, far too long.
+// Rough: a launch's duration from runs over several streams, each of which says it within some per cent or, where a turn
+// of others' was in it, far too long.
 //
 // Those without a turn lie close together, at the short end; few are shorter still, where fewer launches were done than
 // were counted. Pure arithmetic; zeroed memory knows nothing.
@@ -19,7 +19,7 @@ typedef struct jvgpu_rough_s {
 // Take in what one run says a launch takes.
 void jvgpu_rough_add(jvgpu_rough_t *rough, double launch_ns);
 
-// returns: nanoseconds a launch, the mean of those that lie close together at the short end. pre: one was added.
+// returns: nanoseconds a launch, the mean of those that lie close together at the short end, or where none do the shortest. pre: one was added.
 double jvgpu_rough_mean_ns(const jvgpu_rough_t *rough);
 
 #endif

@@ -87,6 +87,7 @@ typedef struct jvgpu_sampler_s {
   uint64_t       streams_seen;  // as bits of a hash, since the last look
   uint32_t       streams;       // how many that were
   bool           is_mixed;      // launches of several shapes are interleaved over streams
+  uint64_t       beside_ns;     // when it last was not alone, as far as is known; at first, when it began
   double         run_alone_ns;  // a run without a neighbour should last so long
   uint32_t       span_launches; // of the next span on one stream
   uint32_t       turn; // on one stream runs and spans take turns: events of one would show in the other

@@ -22,6 +22,9 @@
 // A process that has not launched for so long is no contender to the agent.
 #define COUNTED_NS 1000000000.0
 
+// Who else wants the GPU is known so much later, and some of what is under way was made before.
+#define SURELY_ALONE_NS UINT64_C(300000000)
+
 // Samples of one launch at a time after a run that the host could not keep queued.
 #define SINGLY_SAMPLES 8
 
@@ -36,7 +39,7 @@ void jvgpu_sampler_set_overlap(jvgpu_sampler_t *sampler, double seen)
                    __ATOMIC_RELAXED);
 }
 
-static void learn_span(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, double elapsed_ns, uint32_t contenders)
+static void learn_span(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, double elapsed_ns, bool is_alone)
 {
   const double own_ns = elapsed_ns - PAIR_NS;
   sampler->spans += 1;
@@ -47,7 +50,7 @@ static void learn_span(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, d
                                                       : next;
     // Not where a launch between slipped past, as between threads.
     if (sample->was_queued && sample->spanned == sample->launches) {
-      jvgpu_shapes_learn_span(sample->shapes, sample->spanned, own_ns, contenders > 1, sampler->spans);
+      jvgpu_shapes_learn_span(sample->shapes, sample->spanned, own_ns, is_alone, sampler->spans);
     }
     return;
   }
@@ -87,6 +90,15 @@ static uint64_t guess(const jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, doub
   return shape->mean_ns > 0 ? 0 : jvgpu_shape_guess(shape, most_ns / sampler->streams);
 }
 
+static bool is_alone(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uint32_t contenders)
+{
+  const uint64_t now_ns = jvgpu_now_ns();
+  if (contenders > 1 || sampler->beside_ns == 0) {
+    sampler->beside_ns = now_ns;
+  }
+  return sample->made_ns > (double)(sampler->beside_ns + SURELY_ALONE_NS);
+}
+
 static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uint32_t contenders)
 {
   float       elapsed_ms = 0;
@@ -102,16 +114,19 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
   // The agent counts processes that launched within the last second, which this one then has not.
   how.contenders = sample->is_contended && contenders < 2 ? 2 : contenders;
   how.contenders += (double)jvgpu_now_ns() - sample->made_ns > COUNTED_NS;
+  how.is_alone = is_alone(sampler, sample, how.contenders);
   if (sample->shape == NULL) {
-    learn_span(sampler, sample, elapsed_ns, how.contenders);
+    learn_span(sampler, sample, elapsed_ns, how.is_alone);
     return 0;
   }
   how.is_watched = jvgpu_pulse_answer(&sampler->pulse, sample->watch, &lost_ns) == JVGPU_WATCHED_WHOLE;
-  how.is_rough = sample->was_full;
-  how.is_round = sample->is_over && sampler->streams > 1;
-  how.is_sure = sample->was_queued && (how.contenders < 2 || (how.is_watched && lost_ns <= 0));
+  how.is_rough = sample->was_full || (sample->was_queued && sample->is_over && sampler->streams > 1);
+  how.is_sure = sample->was_queued && (how.is_alone || (how.is_watched && lost_ns <= 0));
   const bool   is_whole = sample->was_queued || sample->was_full;
   const double own_ns = elapsed_ns - lost_ns - (is_whole ? PAIR_NS : sample->host_ns + IDLE_EXTRA_NS);
+  if (own_ns <= 0 && lost_ns > 0) {
+    return 0;  // more was taken off than there was: launches would be free
+  }
   if (!is_whole && !is_usable_unqueued(sample, own_ns)) {
     sample->shape->singly = sample->is_over ? SINGLY_SAMPLES : sample->shape->singly;
     return sample->is_over ? 0 : (int64_t)guess(sampler, sample->shape, elapsed_ns - lost_ns - PAIR_NS);

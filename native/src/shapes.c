@@ -11,8 +11,10 @@
 #define NEWS_PART 0.02
 #define TREND_IN_A_ROW 4
 #define TREND_WEIGHT 0.25
-// What was learned of fewer is thrown away for one that is far shorter.
-#define LITTLE 3u
+// Of the first ones each that is no noise counts for half: the very first may be far off.
+#define FIRST 6u
+// So long it is remembered that arguments make a difference.
+#define VARIED 32u
 // So many samples in a row that do not fit are no accident: the work itself has changed. Few where others' turns are
 // taken off, and more where they may be in it: so many cannot all be cut where any are watched.
 #define WATCHED_IN_A_ROW 3u
@@ -34,9 +36,7 @@
 // A guess must be below what is known by this part to be believed.
 #define GUESS_PART 0.9
 
-// A span is taken for one with a turn of others' in it beyond so much above what is expected: beside others, and alone.
-#define SPAN_CUT_NS 100000.0
-#define SPAN_CUT_PART 0.2
+// A span is taken for one with a turn of others' in it beyond so much above what is expected: a switch alone costs 200 µs.
 #define SPAN_SHORT_CUT_NS 60000.0
 #define SPAN_SHORT_CUT_PART 0.1
 // One beside others changes what is known by no more than this.
@@ -120,8 +120,9 @@ static void take_in(jvgpu_shape_t *shape, double launch_ns)
   shape->trend = trend_with(shape->trend, off_ns, shape->mean_ns * NEWS_PART);
   shape->samples += shape->samples < MEMORY;
   const bool   is_trend = shape->trend == TREND_IN_A_ROW || shape->trend == -TREND_IN_A_ROW;
-  const double weight = 1.0 / shape->samples;
+  const double weight = shape->samples < FIRST && shape->trend != 0 ? 0.5 : 1.0 / shape->samples;
   shape->mean_ns += off_ns * (is_trend && weight < TREND_WEIGHT ? TREND_WEIGHT : weight);
+  shape->is_varied -= shape->is_varied != 0;
   shape->odd = 0;
   shape->odd_sure = 0;
   shape->least_odd_ns = 0;
@@ -163,12 +164,16 @@ static void learn_clean(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
   const double margin_ns = margin_of(expected_ns);
   const double launch_ns = elapsed_ns / launches;
 
-  doubt(shape, shape->samples != 0 && (elapsed_ns < expected_ns - margin_ns || elapsed_ns > expected_ns + margin_ns));
-  if (shape->samples == 0 || (shape->samples < LITTLE && elapsed_ns < expected_ns - margin_ns)) {
+  const bool is_short = elapsed_ns < expected_ns - margin_ns;
+  const bool is_long = elapsed_ns > expected_ns + margin_ns;
+
+  doubt(shape, shape->samples != 0 && (is_short || is_long));
+  if (shape->samples == 0 || (is_short && shape->is_varied == 0)) {
     // The first, or the first clean one after cut ones were taken for clean.
     start_over(shape, launch_ns);
-  } else if (how.is_sure || elapsed_ns <= expected_ns + margin_ns) {
+  } else if (how.is_sure || !is_long) {
     take_in(shape, launch_ns);
+    shape->is_varied = how.is_sure && is_long ? VARIED : shape->is_varied;
   } else if (is_believed(shape, launch_ns, how)) {
     start_over(shape, shape->least_odd_ns);
   }
@@ -186,9 +191,10 @@ static void learn_alone(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
 {
   const double launch_ns = elapsed_ns / launches;
   const bool   agrees = jvgpu_shape_agrees(shape, elapsed_ns, launches);
-  if (shape->samples == 0 || (shape->samples < LITTLE && !agrees && launch_ns < shape->mean_ns)) {
+  if (shape->samples == 0 || (!agrees && launch_ns < shape->mean_ns && (!how.is_sure || shape->is_varied == 0))) {
     start_over(shape, launch_ns);
-  } else if (agrees || how.is_sure || launch_ns < shape->mean_ns) {
+  } else if (agrees || how.is_sure) {
+    shape->is_varied = agrees ? shape->is_varied : VARIED;
     take_in(shape, launch_ns);
   } else if (is_believed(shape, launch_ns, how)) {
     start_over(shape, shape->least_odd_ns);
@@ -215,13 +221,10 @@ static uint64_t publish(jvgpu_shape_t *shape)
 uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_how_t how)
 {
   elapsed_ns = elapsed_ns < 0 ? 0 : elapsed_ns;
-  if (how.contenders <= 1) {
-    learn_alone(shape, elapsed_ns, launches, how);
-    if (how.is_round) {
-      jvgpu_rough_add(&shape->rough, elapsed_ns / launches);
-    }
-  } else if (how.is_rough) {
+  if (how.is_rough) {
     learn_rough(shape, elapsed_ns / launches);
+  } else if (how.contenders <= 1) {
+    learn_alone(shape, elapsed_ns, launches, how);
   } else if (is_cut(shape, elapsed_ns, launches, how)) {
     learn_cut(shape, elapsed_ns, launches, how);
   } else {
@@ -256,24 +259,41 @@ static double kept_within(double figure, double least, double most)
   return figure < least ? least : figure > most ? most : figure;
 }
 
-void jvgpu_shapes_learn_span(jvgpu_shape_t *const *shapes, uint32_t count, double elapsed_ns, bool contended,
+// returns: whether they are of more than one shape.
+static bool is_company(jvgpu_shape_t *const *shapes, uint32_t count)
+{
+  for (uint32_t i = 1; i < count; i++) {
+    if (shapes[i] != shapes[0]) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void jvgpu_shapes_learn_span(jvgpu_shape_t *const *shapes, uint32_t count, double elapsed_ns, bool is_alone,
                              uint32_t number)
 {
-  double expected_ns = 0;
+  double expected_ns = 0, by_means_ns = 0;
   for (uint32_t i = 0; i < count; i++) {
     if (shapes[i]->samples == 0) {
       return;
     }
+    by_means_ns += shapes[i]->mean_ns;
     expected_ns += shapes[i]->mean_ns * (1.0 + shapes[i]->company);
   }
-  const double cut_ns =
-      contended ? SPAN_SHORT_CUT_NS + SPAN_SHORT_CUT_PART * expected_ns : SPAN_CUT_NS + SPAN_CUT_PART * expected_ns;
-  if (expected_ns <= 0 || elapsed_ns <= 0 || elapsed_ns > expected_ns + cut_ns) {
+  if (expected_ns <= 0 || elapsed_ns <= 0) {
     return;
   }
-  // Beyond the cut above none counts: that those below weigh no more, neither side may pull far.
-  const double most_off = contended ? SPAN_MOST_OFF : 0.5;
-  const double off = kept_within(elapsed_ns / expected_ns - 1.0, -most_off, most_off);
+  // What a span showed wrongly must not hide from the next: what is known by samples is no cut.
+  const double most_ns = by_means_ns > expected_ns ? by_means_ns : expected_ns;
+  if (!is_alone && elapsed_ns > most_ns + SPAN_SHORT_CUT_NS + SPAN_SHORT_CUT_PART * most_ns) {
+    return;
+  }
+  // Beyond the cut above none counts: that those below weigh no more, neither side may pull far. Launches of one shape
+  // are no company: a run of them says more.
+  const double most_off = is_alone ? 0.5 : SPAN_MOST_OFF;
+  const double seen_ns = is_company(shapes, count) ? elapsed_ns : by_means_ns;
+  const double off = kept_within(seen_ns / expected_ns - 1.0, -most_off, most_off);
   for (uint32_t i = 0; i < count; i++) {
     jvgpu_shape_t *shape = shapes[i];
     if (shape->last_span == number) {
@@ -294,6 +314,7 @@ void jvgpu_shape_forget(jvgpu_shape_t *shape)
   shape->odd_sure = 0;
   shape->least_odd_ns = 0;
   shape->doubt = 0;
+  shape->is_varied = 0;
   shape->trend = 0;
   shape->rough.seen = 0;
   shape->mean_ns = 0;

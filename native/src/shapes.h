@@ -29,6 +29,7 @@ typedef struct jvgpu_shape_s {
   uint16_t      odd_sure;     // of them, watched, or shorter than what is known: no turn of others' makes them so
   double        least_odd_ns; // the shortest of those in a row, a launch
   uint8_t       doubt;        // more with each that did not fit, less with each that did
+  uint8_t       is_varied; // a sample that nothing cut was far from what is known: some arguments make it so
   int8_t        trend;        // so many in a row were above what was known, or, less than 0, below
   uint8_t       singly;       // samples to take of one launch only: its runs are not queued
   uint32_t      tries;        // samples begun
@@ -55,7 +56,7 @@ typedef struct jvgpu_how_s {
   bool     is_watched;  // the turns lost within it are known and taken off already
   bool     is_sure;     // and nothing had to be taken off, nor was there a pause of the host's in it
   bool     is_rough;    // a few launches more or less may have been done in it
-  bool     is_round;    // it went round several streams
+  bool     is_alone;    // nobody else has had the GPU for some time
 } jvgpu_how_t;
 
 // A turn of the driver's own time-slicing gives a context this much of the GPU.
@@ -113,9 +114,10 @@ double jvgpu_shape_owed_ns(const jvgpu_shape_t *shape, jvgpu_shape_mark_t from, 
                            double launch_ns);
 
 // Take in how long some launches of several shapes, all queued, took together: each takes so much more or less in
-// their company than in runs of its own. `count` pointers, one a launch; `number`: of the span, rising.
+// their company than in runs of its own. `count` pointers, one a launch; `is_alone`: as in jvgpu_how_t; `number`: of the
+// span, rising.
 // pre: the caller holds the sampler's lock.
-void jvgpu_shapes_learn_span(jvgpu_shape_t *const *shapes, uint32_t count, double elapsed_ns, bool contended,
+void jvgpu_shapes_learn_span(jvgpu_shape_t *const *shapes, uint32_t count, double elapsed_ns, bool is_alone,
                              uint32_t number);
 
 // Forget what is known, as when a graph executable is updated; what was charged stays charged.

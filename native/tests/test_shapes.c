@@ -22,6 +22,7 @@ static int within(double figure, double truth, double part)
 }
 
 static const jvgpu_how_t alone = {.contenders = 1};
+static const jvgpu_how_t surely_alone = {.contenders = 1, .is_alone = true, .is_sure = true};
 static const jvgpu_how_t beside = {.contenders = 2};
 static const jvgpu_how_t watched = {.contenders = 2, .is_watched = true};
 
@@ -161,6 +162,13 @@ static void work_that_takes_longer_or_shorter_by_its_arguments_has_its_mean(void
   shape = fresh();
   sum = 0;
   for (int i = 0; i < 400; i++) {
+    jvgpu_shape_learn(&shape, i % 2 == 0 ? 100 * US : 1 * MS, 1, surely_alone);
+    sum += (double)shape.duration_ns / 400;
+  }
+  CHECK("of two far apart, alone", within(sum, 550 * US, 0.06));
+  shape = fresh();
+  sum = 0;
+  for (int i = 0; i < 400; i++) {
     jvgpu_shape_learn(&shape, i % 2 == 0 ? 100 * US : 1 * MS, 1, jvgpu_shape_is_doubtful(&shape) ? sure : beside);
     sum += (double)shape.duration_ns / 400;
   }
@@ -204,6 +212,27 @@ static void shapes_have_rows_of_their_own(void)
                                     jvgpu_shapes_find(&shapes, jvgpu_shape_key("f", 1, 1, 1)));
 }
 
+static void a_span_that_misled_is_made_good(void)
+{
+  jvgpu_shape_t  large = fresh(), small = fresh();
+  jvgpu_shape_t *all[] = {&large, &small, &large, &small};
+  for (int i = 0; i < 30; i++) {
+    jvgpu_shape_learn(&large, 200 * US, 1, surely_alone);
+    jvgpu_shape_learn(&small, 10 * US, 1, surely_alone);
+  }
+  for (uint32_t span = 1; span <= 60; span++) {
+    jvgpu_shapes_learn_span(all, 4, 220 * US, false, span);
+  }
+  for (int i = 0; i < 60; i++) {
+    jvgpu_shape_learn(&large, 100 * US, 1, surely_alone);
+  }
+  CHECK("a figure that was too long left a company that is too small", large.duration_ns < 80 * US);
+  for (uint32_t span = 61; span <= 120; span++) {
+    jvgpu_shapes_learn_span(all, 4, 220 * US, false, span);
+  }
+  CHECK("later ones are not taken for cut", within((double)large.duration_ns, 100 * US, 0.05));
+}
+
 static void company_is_learned_of_each_shape(void)
 {
   jvgpu_shape_t  large = fresh(), small = fresh();
@@ -211,15 +240,20 @@ static void company_is_learned_of_each_shape(void)
   jvgpu_shape_learn(&large, 100 * US, 1, alone);
   jvgpu_shape_learn(&small, 10 * US, 1, alone);
   for (uint32_t span = 1; span <= 60; span++) {
-    jvgpu_shapes_learn_span(all, 4, 198 * US, false, span);
+    jvgpu_shapes_learn_span(all, 4, 198 * US, true, span);
   }
   CHECK("launches that overlap are charged what they take together",
         within(2.0 * (double)(large.duration_ns + small.duration_ns), 198 * US, 0.005));
-  jvgpu_shapes_learn_span(all, 4, 198 * US + LOST, true, 61);
+  jvgpu_shapes_learn_span(all, 4, 198 * US + LOST, false, 61);
   CHECK("a span with a turn of others' says nothing",
         within(2.0 * (double)(large.duration_ns + small.duration_ns), 198 * US, 0.005));
   jvgpu_shape_learn(&large, 100 * US, 1, alone);
   CHECK("what a run of its own says keeps what company does", within((double)large.duration_ns, 90 * US, 0.01));
+  jvgpu_shape_t *const same[] = {&small, &small, &small, &small};
+  for (uint32_t span = 62; span <= 122; span++) {
+    jvgpu_shapes_learn_span(same, 4, 30 * US, true, span);
+  }
+  CHECK("launches of one shape are no company to each other", within((double)small.duration_ns, 10 * US, 0.01));
   jvgpu_shape_forget(&large);
   CHECK("a changed graph is forgotten with its company", large.company == 0.0 && large.spans == 0);
 }
@@ -246,6 +280,7 @@ static void a_sample_pays_for_the_launches_that_it_stands_for(void)
 int main(void)
 {
   company_is_learned_of_each_shape();
+  a_span_that_misled_is_made_good();
   a_sample_pays_for_the_launches_that_it_stands_for();
   clean_samples_are_averaged();
   lost_turns_do_not_count();

@@ -126,6 +126,7 @@ def test_figures_follow_the_usage_page(agent: Any, attach: Ask) -> None:
             "gpu_time_seconds": 0.001,
             "waited_seconds": 0.002,
             "sm_seconds": 0.0,
+            "charged_ahead_seconds": 0.0,
             "throttled_launches": 0,
             "gated_seconds": 0.0,
         }

@@ -74,7 +74,8 @@ typedef struct jvgpu_use_s {
   uint64_t allocations;    // live allocations
   uint32_t blocked;        // threads that stand there now
   uint32_t reserved32;
-  uint64_t reserved[4];
+  uint64_t ahead_ns;       // of busy_ns, what was too much and is taken off what is charged next
+  uint64_t reserved[3];
 } jvgpu_use_t;
 
 // One process. The agent writes `pid` at attach and clears the slot at death; the rest is the tenant's.
