@@ -128,6 +128,10 @@ async function readStream(
     if (!response.ok || !response.body) {
       return 'server-unreachable';
     }
+    if (response.headers.get('Content-Type')?.startsWith('text/html')) {
+      // The login page of a proxy that no longer knows this user.
+      return 'refused';
+    }
     return await readEvents(response.body.getReader(), listener, silence);
   } catch {
     return 'server-unreachable';

@@ -7,7 +7,7 @@ import { IReading } from '../wire';
 import { emptyReading, okReading } from './readings';
 
 /** A server that answers with `status` and, piece by piece, with `pieces`. */
-function server(status: number, pieces: string[]) {
+function server(status: number, pieces: string[], kind = 'text/event-stream') {
   const asked: Request[] = [];
   const encoder = new TextEncoder();
   const rest = pieces.map(piece => encoder.encode(piece));
@@ -21,7 +21,9 @@ function server(status: number, pieces: string[]) {
     fetch: async (request: RequestInfo | URL) => {
       asked.push(request as Request);
       const ok = status === 200;
-      return { status, ok, body: { getReader: () => reader } } as never;
+      const headers = new Headers({ 'Content-Type': kind });
+      const body = { getReader: () => reader };
+      return { status, ok, headers, body } as never;
     }
   });
   return { asked, settings };
@@ -82,6 +84,12 @@ describe('openStream', () => {
     expect((await listen(settings)).ending).toBe(ending);
   });
 
+  it('takes a page instead of events for one where to log in', async () => {
+    const { settings } = server(200, ['<html>'], 'text/html; charset=utf-8');
+
+    expect((await listen(settings)).ending).toBe('refused');
+  });
+
   it.each([
     ['is not JSON', 'data: {\n\n'],
     ['is no reading', event({ state: 'ok' })]
@@ -128,6 +136,7 @@ describe('a stream over which nothing comes', () => {
         return {
           status: 200,
           ok: true,
+          headers: new Headers({ 'Content-Type': 'text/event-stream' }),
           body: { getReader: () => ({ read }) }
         } as never;
       }
