@@ -19,7 +19,7 @@ def run(node: Any, *command: str) -> str:
         env=node.environment(TERM="xterm", COLUMNS="160", LC_ALL="C.UTF-8"),
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -79,13 +79,17 @@ def test_a_child_forked_after_start_is_answered_by_the_driver_as_without_us(ten_
 
 def test_children_forked_before_start_share_the_limit(ten_gib: Any) -> None:
     said = ten_gib.says("""
-        full, over = os.pipe(), os.pipe()
+        begun, may_take, full, over = os.pipe(), os.pipe(), os.pipe(), os.pipe()
         pids = []
         for _ in range(4):
             pid = os.fork()
             if pid == 0:
+                os.close(may_take[1])
                 os.close(over[1])
                 start()
+                # Who starts when the others have taken all gets no context.
+                os.write(begun[1], b".")
+                os.read(may_take[0], 1)
                 got = 0
                 while not refused(cu.cuMemAlloc(GIB)):
                     got += 1
@@ -95,6 +99,8 @@ def test_children_forked_before_start_share_the_limit(ten_gib: Any) -> None:
                 os.read(over[0], 1)
                 os._exit(got)
             pids.append(pid)
+        for _ in pids: os.read(begun[0], 1)
+        os.close(may_take[1])
         for _ in pids: os.read(full[0], 1)
         os.close(over[1])
         say(sum(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids))
