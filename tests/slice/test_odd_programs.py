@@ -59,12 +59,13 @@ def test_a_program_that_clears_its_environment_is_counted_by_the_next_agent(
     assert counted >= 4 * GIB
 
 
-def test_a_thread_that_is_cancelled_while_the_agent_thinks_holds_up_no_other(ten_gib: Any, tmp_path: Any) -> None:
+def test_a_thread_that_is_cancelled_while_the_agent_thinks_holds_up_no_other(ten_gib: Any) -> None:
     """Catches a bug where the lock of the first call was never given back, and the program stood still."""
-    said = ten_gib.says(
-        """
-        import ctypes, socket
+    said = ten_gib.says("""
+        import ctypes, socket, tempfile
         signal.alarm(60)
+        folder = tempfile.TemporaryDirectory()
+        os.environ["JUPYTER_VGPU_SOCKET"] = folder.name + "/silent"
         server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         server.bind(os.environ["JUPYTER_VGPU_SOCKET"]); server.listen()
         libc, driver = ctypes.CDLL(None), ctypes.CDLL("libcuda.so.1")
@@ -79,9 +80,7 @@ def test_a_thread_that_is_cancelled_while_the_agent_thinks_holds_up_no_other(ten
         asking.close(); server.close()
         libc.pthread_join(thread, None)
         say(driver.cuInit(0))
-        """,
-        JUPYTER_VGPU_SOCKET=str(tmp_path / "silent.sock"),
-    )
+    """)
 
     assert said == ["100"]
 
