@@ -9,8 +9,8 @@
 #   BENCH      passed on to `make bench`, as in BENCH="--simulate h200 --only saturated"
 #   BENCH_PYTHON  the interpreter of `make bench`; the rows of training loops need PyTorch in it  (default: VENV's)
 #   ARGS       passed on to pytest, as in ARGS="tests/hub -x"
-#   WORKERS    how many share the Python tests; 0 = none, as --pdb wants it  (default: two more than cores, at most 4: most of
-#              a test is waiting, three on two cores leave them idle for a quarter of the time)
+#   WORKERS    how many share the Python tests; 0 = none, as --pdb wants it  (default: two more than cores, at most 4: more
+#              than half of a test is waiting)
 
 VENV ?= .venv
 DEMO_PORT ?= 8000
