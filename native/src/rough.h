@@ -7,6 +7,7 @@
 #ifndef JVGPU_ROUGH_H
 #define JVGPU_ROUGH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define JVGPU_ROUGH_KEPT 12u
@@ -14,10 +15,12 @@
 typedef struct jvgpu_rough_s {
   float    kept_ns[JVGPU_ROUGH_KEPT];  // the latest, a launch
   uint32_t seen;
+  bool     is_sure;  // of those kept, some are
 } jvgpu_rough_t;
 
-// Take in what one run says a launch takes.
-void jvgpu_rough_add(jvgpu_rough_t *rough, double launch_ns);
+// Take in what one run says a launch takes. The first that is sure, since it is known who else had the GPU in it, takes
+// the place of all that were not.
+void jvgpu_rough_add(jvgpu_rough_t *rough, double launch_ns, bool is_sure);
 
 // returns: nanoseconds a launch, the mean of those that lie close together at the short end, or where none do the shortest. pre: one was added.
 double jvgpu_rough_mean_ns(const jvgpu_rough_t *rough);

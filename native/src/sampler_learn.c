@@ -25,6 +25,9 @@
 // Who else wants the GPU is known so much later, and some of what is under way was made before.
 #define SURELY_ALONE_NS UINT64_C(300000000)
 
+// What is left of a sample when lost turns are taken off, within a tenth of a millisecond each, is sure beyond this.
+#define LOST_MATTERS_NS 500000.0
+
 // Samples of one launch at a time after a run that the host could not keep queued.
 #define SINGLY_SAMPLES 8
 
@@ -93,7 +96,7 @@ static uint64_t guess(const jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, doub
 static bool is_alone(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uint32_t contenders)
 {
   const uint64_t now_ns = jvgpu_now_ns();
-  if (contenders > 1 || sampler->beside_ns == 0) {
+  if (contenders > 1 || sample->is_contended || sampler->beside_ns == 0) {
     sampler->beside_ns = now_ns;
   }
   return sample->made_ns > (double)(sampler->beside_ns + SURELY_ALONE_NS);
@@ -114,14 +117,16 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
   // The agent counts processes that launched within the last second, which this one then has not.
   how.contenders = sample->is_contended && contenders < 2 ? 2 : contenders;
   how.contenders += (double)jvgpu_now_ns() - sample->made_ns > COUNTED_NS;
-  how.is_alone = is_alone(sampler, sample, how.contenders);
+  how.is_alone = is_alone(sampler, sample, contenders);
   if (sample->shape == NULL) {
     learn_span(sampler, sample, elapsed_ns, how.is_alone);
     return 0;
   }
   how.is_watched = jvgpu_pulse_answer(&sampler->pulse, sample->watch, &lost_ns) == JVGPU_WATCHED_WHOLE;
   how.is_rough = sample->was_full || (sample->was_queued && sample->is_over && sampler->streams > 1);
-  how.is_sure = sample->was_queued && (how.is_alone || (how.is_watched && lost_ns <= 0));
+  how.is_sure = sample->was_full ||
+                (sample->was_queued &&
+                 (how.is_alone || (how.is_watched && (lost_ns <= 0 || elapsed_ns - lost_ns > LOST_MATTERS_NS))));
   const bool   is_whole = sample->was_queued || sample->was_full;
   const double own_ns = elapsed_ns - lost_ns - (is_whole ? PAIR_NS : sample->host_ns + IDLE_EXTRA_NS);
   if (own_ns <= 0 && lost_ns > 0) {

@@ -119,8 +119,10 @@ static void take_in(jvgpu_shape_t *shape, double launch_ns)
   const double off_ns = launch_ns - shape->mean_ns;
   shape->trend = trend_with(shape->trend, off_ns, shape->mean_ns * NEWS_PART);
   shape->samples += shape->samples < MEMORY;
-  const bool   is_trend = shape->trend == TREND_IN_A_ROW || shape->trend == -TREND_IN_A_ROW;
-  const double weight = shape->samples < FIRST && shape->trend != 0 ? 0.5 : 1.0 / shape->samples;
+  // Where arguments make a difference a row on one side is chance.
+  const bool   is_trend = shape->is_varied == 0 && (shape->trend == TREND_IN_A_ROW || shape->trend == -TREND_IN_A_ROW);
+  const double weight =
+      shape->samples < FIRST && shape->is_varied == 0 && shape->trend != 0 ? 0.5 : 1.0 / shape->samples;
   shape->mean_ns += off_ns * (is_trend && weight < TREND_WEIGHT ? TREND_WEIGHT : weight);
   shape->is_varied -= shape->is_varied != 0;
   shape->odd = 0;
@@ -172,8 +174,8 @@ static void learn_clean(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
     // The first, or the first clean one after cut ones were taken for clean.
     start_over(shape, launch_ns);
   } else if (how.is_sure || !is_long) {
-    take_in(shape, launch_ns);
     shape->is_varied = how.is_sure && is_long ? VARIED : shape->is_varied;
+    take_in(shape, launch_ns);
   } else if (is_believed(shape, launch_ns, how)) {
     start_over(shape, shape->least_odd_ns);
   }
@@ -201,9 +203,12 @@ static void learn_alone(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
   }
 }
 
-static void learn_rough(jvgpu_shape_t *shape, double launch_ns)
+static void learn_rough(jvgpu_shape_t *shape, double launch_ns, bool is_sure)
 {
-  jvgpu_rough_add(&shape->rough, launch_ns);
+  if (!is_sure && shape->rough.is_sure) {
+    return;
+  }
+  jvgpu_rough_add(&shape->rough, launch_ns, is_sure);
   start_over(shape, jvgpu_rough_mean_ns(&shape->rough));
   shape->samples = shape->rough.seen < MEMORY ? shape->rough.seen : MEMORY;
 }
@@ -222,7 +227,7 @@ uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t lau
 {
   elapsed_ns = elapsed_ns < 0 ? 0 : elapsed_ns;
   if (how.is_rough) {
-    learn_rough(shape, elapsed_ns / launches);
+    learn_rough(shape, elapsed_ns / launches, how.is_sure);
   } else if (how.contenders <= 1) {
     learn_alone(shape, elapsed_ns, launches, how);
   } else if (is_cut(shape, elapsed_ns, launches, how)) {
@@ -316,7 +321,7 @@ void jvgpu_shape_forget(jvgpu_shape_t *shape)
   shape->doubt = 0;
   shape->is_varied = 0;
   shape->trend = 0;
-  shape->rough.seen = 0;
+  shape->rough = (jvgpu_rough_t){.seen = 0};
   shape->mean_ns = 0;
   shape->company = 0;
   shape->spans = 0;

@@ -54,9 +54,9 @@ typedef struct jvgpu_shapes_s {
 typedef struct jvgpu_how_s {
   uint32_t contenders;  // processes that want the GPU, this one among them
   bool     is_watched;  // the turns lost within it are known and taken off already
-  bool     is_sure;     // and nothing had to be taken off, nor was there a pause of the host's in it
-  bool     is_rough;    // a few launches more or less may have been done in it
-  bool     is_alone;    // nobody else has had the GPU for some time
+  bool     is_sure;  // it was alone or watched, what was taken off is little of it, and no pause of the host's is in it
+  bool     is_rough;  // a few launches more or less may have been done in it
+  bool     is_alone;  // nobody else has had the GPU for some time
 } jvgpu_how_t;
 
 // A turn of the driver's own time-slicing gives a context this much of the GPU.
