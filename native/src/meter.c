@@ -238,7 +238,7 @@ static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int devi
   const uint64_t interval_ns = free_alone ? ALONE_NS + ALONE_NS * pending * pending / 16 : CONTENDED_NS;
   meter->sampler.is_free = free_alone;
   // Half of the time is seen then, where the host is far ahead and samples are few.
-  meter->sampler.run_alone_ns = pending > 1 ? (double)interval_ns / 2 : JVGPU_RUN_ALONE_NS;
+  meter->sampler.run_alone_ns = free_alone && pending > 1 ? (double)interval_ns / 2 : JVGPU_RUN_ALONE_NS;
   // Between half and one and a half intervals, so that no loop keeps step with us.
   meter->random = meter->random * 1664525u + 1013904223u;
   meter->due_ns = busy_ns + interval_ns / 2 + interval_ns * (meter->random >> 16) / 65536;
