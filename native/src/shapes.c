@@ -28,7 +28,10 @@
 #define MOST_RUN 256u
 // Alone a sample is taken in unless it is so many times what is known, or that part of it.
 #define ALONE_TIMES 2.0
+#define ALONE_RUN_TIMES 1.2
 #define ALONE_IN_A_ROW 6u
+// A turn of another's adds at least this part of one.
+#define LEAST_TURN_PART 0.7
 
 // Beyond this above what is expected a sample was cut: a switch alone costs 200 µs.
 #define CUT_NS 100000.0
@@ -181,10 +184,19 @@ static void learn_clean(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
   }
 }
 
+// Who is at one launch for seconds is no contender to the agent, and takes whole turns all the same.
+static bool may_hold_turn(double elapsed_ns, double expected_ns)
+{
+  return elapsed_ns > expected_ns + JVGPU_TURN_NS * LEAST_TURN_PART;
+}
+
 bool jvgpu_shape_agrees(const jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches)
 {
   const double expected_ns = shape->mean_ns * launches;
-  return shape->samples != 0 && elapsed_ns < expected_ns * ALONE_TIMES + CUT_NS / 10 &&
+  // A run can be so long that a turn in it does not double it.
+  const bool is_cut_run =
+      launches > 1 && elapsed_ns > expected_ns * ALONE_RUN_TIMES && may_hold_turn(elapsed_ns, expected_ns);
+  return shape->samples != 0 && !is_cut_run && elapsed_ns < expected_ns * ALONE_TIMES + CUT_NS / 10 &&
          elapsed_ns > expected_ns / ALONE_TIMES - CUT_NS / 10;
 }
 
@@ -195,7 +207,7 @@ static void learn_alone(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
   const bool   agrees = jvgpu_shape_agrees(shape, elapsed_ns, launches);
   if (shape->samples == 0 || (!agrees && launch_ns < shape->mean_ns && (!how.is_sure || shape->is_varied == 0))) {
     start_over(shape, launch_ns);
-  } else if (agrees || how.is_sure) {
+  } else if (agrees || (how.is_sure && !may_hold_turn(elapsed_ns, shape->mean_ns * launches))) {
     shape->is_varied = agrees ? shape->is_varied : VARIED;
     take_in(shape, launch_ns);
   } else if (is_believed(shape, launch_ns, how)) {
@@ -291,7 +303,8 @@ void jvgpu_shapes_learn_span(jvgpu_shape_t *const *shapes, uint32_t count, doubl
   }
   // What a span showed wrongly must not hide from the next: what is known by samples is no cut.
   const double most_ns = by_means_ns > expected_ns ? by_means_ns : expected_ns;
-  if (!is_alone && elapsed_ns > most_ns + SPAN_SHORT_CUT_NS + SPAN_SHORT_CUT_PART * most_ns) {
+  if (is_alone ? may_hold_turn(elapsed_ns, most_ns)
+               : elapsed_ns > most_ns + SPAN_SHORT_CUT_NS + SPAN_SHORT_CUT_PART * most_ns) {
     return;
   }
   // Beyond the cut above none counts: that those below weigh no more, neither side may pull far. Launches of one shape

@@ -70,6 +70,25 @@ static void just_below_a_turn_the_rare_clean_ones_decide(void)
   CHECK("one clean sample in thirteen is enough", within((double)shape.duration_ns, 1.912 * MS, 0.01));
 }
 
+static void who_seems_alone_beside_one_long_launch_keeps_its_figure(void)
+{
+  jvgpu_shape_t  shape = fresh(), other = fresh();
+  jvgpu_shape_t *all[] = {&shape, &other, &shape, &other};
+  for (int i = 0; i < 10; i++) {
+    jvgpu_shape_learn(&shape, 200 * US, 10, surely_alone);
+    jvgpu_shape_learn(&other, 20 * US, 1, surely_alone);
+  }
+  for (uint32_t i = 1; i <= 300; i++) {
+    jvgpu_shape_learn(&shape, 200 * US + (i % 3 == 0 ? 0 : LOST), 10, surely_alone);
+    jvgpu_shapes_learn_span(all, 4, 80 * US + (i % 2 == 0 ? 0 : LOST), true, i);
+  }
+  CHECK("turns that nobody counts are no longer launches", within((double)shape.duration_ns, 20 * US, 0.01));
+  for (int i = 0; i < 300; i++) {
+    jvgpu_shape_learn(&shape, 4 * MS + (i % 3 == 0 ? 0 : LOST), 200, surely_alone);
+  }
+  CHECK("in long runs neither", within((double)shape.duration_ns, 20 * US, 0.01));
+}
+
 static void what_was_seen_alone_is_kept_beside_others(void)
 {
   jvgpu_shape_t shape = fresh();
@@ -287,6 +306,7 @@ int main(void)
   a_cut_first_sample_is_forgotten();
   just_below_a_turn_the_rare_clean_ones_decide();
   what_was_seen_alone_is_kept_beside_others();
+  who_seems_alone_beside_one_long_launch_keeps_its_figure();
   beyond_a_turn_the_watched_ones_decide();
   alone_long_launches_are_clean();
   rough_samples_are_averaged_where_they_lie_close_together();
