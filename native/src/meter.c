@@ -87,16 +87,18 @@ static void note_waiting(jvgpu_process_t *self, jvgpu_meter_t *meter, int device
   jvgpu_use_t   *use = use_of(self, device);
   const uint64_t flight_ns = jvgpu_now_ns() - begun_ns;
   const uint64_t busy_ns = __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED) - meter->flight_busy_ns;
-  if (flight_ns > busy_ns + meter->flight_waited_ns) {
-    const uint64_t more_ns = flight_ns - busy_ns - meter->flight_waited_ns;
-    meter->flight_waited_ns += more_ns;
-    __atomic_fetch_add(&use->waited_ns, more_ns, __ATOMIC_RELAXED);
+  uint64_t       noted_ns = __atomic_load_n(&meter->flight_waited_ns, __ATOMIC_RELAXED);
+  // Another thread may note it meanwhile: then that has done so.
+  if (flight_ns > busy_ns + noted_ns &&
+      __atomic_compare_exchange_n(&meter->flight_waited_ns, &noted_ns, flight_ns - busy_ns, false, __ATOMIC_RELAXED,
+                                  __ATOMIC_RELAXED)) {
+    __atomic_fetch_add(&use->waited_ns, flight_ns - busy_ns - noted_ns, __ATOMIC_RELAXED);
   }
 }
 
 // A program that never waits for its work: look, at a sample, whether it is still in flight.
-// returns: whether the stream has nothing to do.
-static bool look_at_flight(jvgpu_process_t *self, jvgpu_meter_t *meter, int device, CUstream stream, uint64_t busy_ns)
+// `before_ns`: GPU time charged before the launch about to be made. returns: whether the stream has nothing to do.
+static bool look_at_flight(jvgpu_process_t *self, jvgpu_meter_t *meter, int device, CUstream stream, uint64_t before_ns)
 {
   const uint64_t begun_ns = __atomic_load_n(&meter->flight_begun_ns, __ATOMIC_RELAXED);
   const bool     is_idle = jvgpu_real.cuStreamQuery(stream) == CUDA_SUCCESS;
@@ -104,7 +106,7 @@ static bool look_at_flight(jvgpu_process_t *self, jvgpu_meter_t *meter, int devi
     // It was done before we came: when, nobody knows. A slow host's pauses are not waiting, and what
     // is in flight begins with this launch.
     __atomic_store_n(&meter->flight_begun_ns, 0, __ATOMIC_RELAXED);
-    note_flight(meter, busy_ns);
+    note_flight(meter, before_ns);
   } else if (begun_ns != 0) {
     note_waiting(self, meter, device, begun_ns);
   }
@@ -263,12 +265,14 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
   if (__builtin_expect(shape->sm_ppm == 0, 0)) {
     ask_sm_part(meter, shape, work);
   }
+  // What is in flight begins with this launch: its own GPU time is no waiting.
+  const uint64_t before_ns = __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED);
   const uint64_t busy_ns = charge(meter, use, shape, &launch.charged_ns);
   // Not atomic on purpose: a launch lost between threads only lengthens a sample's interval.
   const uint32_t launches = __atomic_load_n(&meter->sampler.launches, __ATOMIC_RELAXED) + 1;
   __atomic_store_n(&meter->sampler.launches, launches, __ATOMIC_RELAXED);
   note_stream(meter, stream);
-  note_flight(meter, busy_ns);
+  note_flight(meter, before_ns);
 
   const bool quiet = __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) != 0;
   if (jvgpu_sampler_is_open(&meter->sampler)) {
@@ -284,7 +288,7 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
     return launch;
   }
   int64_t    late_ns;
-  const bool is_idle = look_at_flight(self, meter, device, stream, busy_ns);
+  const bool is_idle = look_at_flight(self, meter, device, stream, before_ns);
   const int  sample = jvgpu_sampler_open(&meter->sampler, shape, stream, is_idle, calls, contenders_of(self, device),
                                          busy_ns, &late_ns);
   set_next(self, meter, device, busy_ns + (late_ns > 0 ? (uint64_t)late_ns : 0));

@@ -151,6 +151,29 @@ def test_a_program_that_waits_once_is_charged_when_it_has_waited(claim: Callable
     some_round(lambda row: is_near(row[1], row[0], 0.2) and row[3] < 0.1, measure)
 
 
+def test_a_lone_program_that_waits_for_each_launch_has_waited_for_nobody(claim: Callable[..., Any]) -> None:
+    """Catches a bug where the first launch of what is in flight was taken for waiting, and not for GPU time."""
+
+    def measure() -> list[Row]:
+        held = claim(2 << 30)
+        program = held.start("""
+            start()
+            function = ok(cu.cuModuleGetFunction(ok(cu.cuModuleLoadData(b"any text\\0")), b"sim_busy_2000us"))
+            for _ in range(100):
+                ok((cu.cuLaunchKernel(function, 108, 1, 1, 256, 1, 1, 0, 0, 0, 0)[0], None))
+                ok((cu.cuCtxSynchronize()[0], None))
+            say("done")
+            sys.stdin.readline()
+        """)
+        assert program.stdout.readline() == "done\n", program.stderr.read()
+        device = held.usage()["devices"][0]
+        program.communicate("\n")
+        held.release()
+        return [(0.2, device["gpu_time_seconds"], 0.0, device["waited_seconds"])]
+
+    some_round(lambda row: is_near(row[1], row[0], 0.2) and row[3] < 0.05, measure)
+
+
 def test_the_only_launch_of_its_kind_is_charged_whatever_came_before(claim: Callable[..., Any]) -> None:
     """Catches a bug where a launch soon after another's sample was left to the next of its kind, which never came."""
 
