@@ -9,8 +9,8 @@
 #   BENCH      passed on to `make bench`, as in BENCH="--simulate h200 --only saturated"
 #   BENCH_PYTHON  the interpreter of `make bench`; the rows of training loops need PyTorch in it  (default: VENV's)
 #   ARGS       passed on to pytest, as in ARGS="tests/hub -x"
-#   WORKERS    how many share the Python tests; 0 = none, as --pdb wants it  (default: two more than cores, at most 4: more
-#              than half of a test is waiting)
+#   WORKERS    how many share the Python tests; 0 = none, as --pdb wants it  (default: one more than cores, at most 4: most of
+#              a test is waiting, two on two cores leave them idle for more than half of the time)
 
 VENV ?= .venv
 DEMO_PORT ?= 8000
@@ -19,7 +19,7 @@ ARGS ?=
 LAB ?=
 BENCH ?= --mps --budget 7200
 MATRIX ?=
-WORKERS ?= $(shell nproc | awk '{print $$1 < 2 ? 3 : 4}')
+WORKERS ?= $(shell nproc | awk '{print $$1 < 3 ? $$1 + 1 : 4}')
 
 # npm and yarn would leave a cache of compiled modules in /tmp.
 export NODE_DISABLE_COMPILE_CACHE := 1

@@ -12,13 +12,13 @@ import pytest
 from harness.hubs import Agent, Hub
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def agent_of_the_run() -> Iterator[Agent]:
     with Agent().running() as agent:
         yield agent
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def hub_of_the_run(agent_of_the_run: Agent) -> Iterator[Hub]:
     with Hub(agent_of_the_run).running() as hub:
         yield hub

@@ -51,7 +51,7 @@ def a_port_agent(*options: str, **kwargs: str) -> Iterator[PortAgent]:
         yield agent
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def authority() -> Iterator[Authority]:
     """An authority that signs certificates."""
     folder = Path(tempfile.mkdtemp(prefix="certificates-"))
@@ -59,7 +59,7 @@ def authority() -> Iterator[Authority]:
     shutil.rmtree(folder)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def tls_agent(authority: Authority) -> Iterator[PortAgent]:
     """An agent that speaks TLS."""
     certificate, key = authority.sign("127.0.0.1")
@@ -67,7 +67,7 @@ def tls_agent(authority: Authority) -> Iterator[PortAgent]:
         yield agent
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def agents_with() -> Any:
     """Return what gives an agent with such options."""
     return a_port_agent

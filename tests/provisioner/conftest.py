@@ -38,7 +38,7 @@ for line in sys.stdin:
 """
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def node() -> Iterator[NodeAgent]:
     """Return a node with one simulated A100-80."""
     # Not tmp_path: a socket's path has to be short.

@@ -251,7 +251,7 @@ def _pump(source: socket.socket, target: socket.socket, note: Callable[[bytes], 
         return
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., JupyterServer]]:
     """Return a function that starts a server; all are stopped at the end."""
     servers: list[JupyterServer] = []
@@ -266,14 +266,14 @@ def start_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
         server.stop()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HubClient]:
     """Return a client of a real agent of a node with one simulated A100-80."""
     with NodeAgent(tmp_path_factory.mktemp("agent")).running() as agent:
         yield agent.hub
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def quarter(agent: HubClient) -> Iterator[GrantedClaim]:
     """Return a claim of a quarter of the board."""
     profile = Profile("1/4 GPU", share_ppm=250_000, ceiling_ppm=1_000_000, memory=Memory(Fraction(1, 4)))
@@ -282,7 +282,7 @@ def quarter(agent: HubClient) -> Iterator[GrantedClaim]:
     agent.release_claim(granted.claim["claim"])
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def relay(quarter: GrantedClaim, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Relay]:
     """Return a relay before the agent's user socket."""
     relay = Relay(tmp_path_factory.mktemp("relay") / "user.sock", quarter.edits.env["JUPYTER_VGPU_API"])
@@ -290,7 +290,7 @@ def relay(quarter: GrantedClaim, tmp_path_factory: pytest.TempPathFactory) -> It
     relay.close()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def server(quarter: GrantedClaim, relay: Relay, start_server: Callable[..., JupyterServer]) -> JupyterServer:
     """Return a server in the quarter slice, at a base URL like a hub's, that asks through the relay."""
     environment = quarter.edits.applied_to({"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")})
@@ -304,7 +304,7 @@ def open_stream() -> Iterator[Callable[..., Stream]]:
         yield lambda server, **options: streams.enter_context(Stream(server, **options))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def server_without_slice(start_server: Callable[..., JupyterServer]) -> JupyterServer:
     """Return a server that was started without a slice, on a machine with no agent."""
     return start_server()

@@ -23,13 +23,13 @@ def xsrf_of() -> Callable[[httpx.Response], str]:
     return xsrf_of
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def agent_of_the_run() -> Iterator[Agent]:
     with Agent().running() as agent:
         yield agent
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def hub_of_the_run(agent_of_the_run: Agent) -> Iterator[ServedHub]:
     with ServedHub(agent_of_the_run).running() as hub:
         yield hub

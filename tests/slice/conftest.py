@@ -132,7 +132,7 @@ class Slice:
             process.communicate()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def start_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Agent]]:
     """Return a function that starts an agent on a board; all are ended at the end of the session."""
     with ExitStack() as cleanup:
@@ -144,19 +144,19 @@ def start_agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[.
         yield start
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def node(start_agent: Callable[..., Agent]) -> Agent:
     """Return an agent on one simulated A100-80 that all tests share."""
     return start_agent("a100-80")
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def driver_time(start_agent: Callable[..., Agent]) -> Agent:
     """Return an agent that leaves GPU time to the driver's own turns."""
     return start_agent("a100-80", "--time", "driver")
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def two_devices(start_agent: Callable[..., Agent]) -> Agent:
     """Return an agent on two simulated A100-80."""
     return start_agent("2xa100-80")

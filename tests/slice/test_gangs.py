@@ -64,7 +64,7 @@ class Ranks:
         self.held.end()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def collective(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return `collective.c`, compiled."""
     program = tmp_path_factory.mktemp("collective") / "collective"

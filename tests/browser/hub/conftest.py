@@ -23,13 +23,13 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def agent_of_the_run() -> Iterator[Agent]:
     with Agent().running() as agent:
         yield agent
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def hub_of_the_browser(agent_of_the_run: Agent) -> Iterator[Hub]:
     settings = {"HUB_TEST_SETTINGS": json.dumps(SETTINGS), "HUB_TEST_PROFILES": json.dumps(PROFILES)}
     with Hub(agent_of_the_run, **settings).running() as hub:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
-import psutil
 
 from harness import asking
 from harness.agents import NodeAgent
@@ -95,7 +94,6 @@ class Hub:
         }
 
     def start(self) -> None:
-        self._end_proxy_of_a_killed_hub()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "jupyterhub", "-f", str(self.config)],
@@ -120,17 +118,6 @@ class Hub:
         assert self.process is not None
         self.process.kill()
         self.process.wait()
-
-    def _end_proxy_of_a_killed_hub(self) -> None:
-        """Do what JupyterHub would do next, which looks only once a second whether the proxy has ended."""
-        pid_file = self.folder / "proxy.pid"
-        if pid_file.exists():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                proxy = psutil.Process(int(pid_file.read_text()))
-                proxy.terminate()
-                # Who inherited it may take its time to notice.
-                wait_until(lambda: proxy.status() == psutil.STATUS_ZOMBIE, "the proxy ends")
-            pid_file.unlink()
 
     def revive(self) -> None:
         """Start the hub again if a test killed it and failed: only a hub ends its proxy and servers."""
