@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from meter import estimators, truth
 from meter.cases import Case
-from meter.tenants import Stage, Tenant
+from meter.tenants import Stage, Tenant, work
 
 LEARN_SECONDS = 1.0
 SETTLE_SECONDS = 0.4
@@ -30,10 +30,7 @@ def measure(stage: Stage, case: Case, seconds: float) -> list[dict[str, object]]
     clocks = truth.Clocks(stage.nvml)
     with stage.tenants(case) as tenants, clocks.read():
         measured = tenants[: case.tenants]
-        for tenant in tenants:
-            tenant.tell(f"run {LEARN_SECONDS}")
-        for tenant in tenants:
-            tenant.hear()
+        work(tenants, LEARN_SECONDS)
         with clocks.span("before"):
             before, before_otherwise = alone(measured, case)
         time.sleep(SETTLE_SECONDS)

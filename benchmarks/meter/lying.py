@@ -6,7 +6,7 @@ import time
 
 from meter.cases import Case
 from meter.known_work import LEARN_SECONDS
-from meter.tenants import Stage
+from meter.tenants import Stage, work
 
 LOOK_SECONDS = 0.01
 # For who is never found out.
@@ -18,10 +18,7 @@ def measure(stage: Stage, case: Case, seconds: float) -> list[dict[str, object]]
     found: float | None = None
     with stage.tenants(case) as tenants:
         liar, honest = tenants[0], tenants[1:]
-        for tenant in tenants:
-            tenant.tell(f"run {LEARN_SECONDS}")
-        for tenant in tenants:
-            tenant.hear()
+        work(tenants, LEARN_SECONDS)
         wrongly = stage.flagged(tenants)
         liar.tell(f"lie {case.said}")
         liar.hear()

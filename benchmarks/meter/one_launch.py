@@ -12,7 +12,7 @@ from meter import truth
 from meter.cases import Case
 from meter.estimators import Meter
 from meter.known_work import LEARN_SECONDS, SETTLE_SECONDS
-from meter.tenants import ANSWER_SECONDS, Stage, Tenant
+from meter.tenants import ANSWER_SECONDS, Stage, Tenant, work
 
 LOOK_SECONDS = 0.1
 # After its end, until the meter says within the target what it had, or never does.
@@ -46,10 +46,7 @@ def measure(stage: Stage, case: Case, seconds: float) -> list[dict[str, object]]
     """
     with stage.tenants(case) as tenants:
         one, neighbours = tenants[0], tenants[1:]
-        for neighbour in neighbours:
-            neighbour.tell(f"run {LEARN_SECONDS}")
-        for neighbour in neighbours:
-            neighbour.hear()
+        work(neighbours, LEARN_SECONDS)
         before = [] if case.is_first else _alone(tenants)
         time.sleep(SETTLE_SECONDS)
         meter = Meter(stage.agent.hub, tenants, seconds, stage.nvml)

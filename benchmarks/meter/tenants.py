@@ -61,6 +61,14 @@ class Tenant:
         self._agent.release(self.granted)
 
 
+def work(tenants: Sequence[Tenant], seconds: float) -> None:
+    """Let all work at the same time for so long, and wait until they have."""
+    for tenant in tenants:
+        tenant.tell(f"run {seconds}")
+    for tenant in tenants:
+        tenant.hear()
+
+
 @dataclass
 class Stage:
     """A machine with a device and an agent.

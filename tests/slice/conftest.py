@@ -112,6 +112,13 @@ class Slice:
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()
 
+    def ask(self, program: subprocess.Popen[str]) -> str:
+        """Send a program that was started an empty line and return the line that it says."""
+        assert program.stdin is not None and program.stdout is not None
+        program.stdin.write("\n")
+        program.stdin.flush()
+        return program.stdout.readline()
+
     def usage(self) -> UsageInfo:
         """Return what the agent says this slice uses."""
         return self._agent.hub.usage(self.claim_id)

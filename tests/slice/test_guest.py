@@ -249,19 +249,14 @@ def test_a_tenant_goes_on_when_the_agent_is_killed_and_is_counted_again_by_the_n
     """)
     assert program.stdout.readline() == "held\n"
 
-    def asks() -> str:
-        program.stdin.write("\n")
-        program.stdin.flush()
-        return str(program.stdout.readline())
-
     agent.end(signal.SIGKILL)
-    without_agent = asks()
+    without_agent = held.ask(program)
     agent.start()
     deadline = time.monotonic() + 60
     # The next agent may know by NVML what is held before the first question.
-    answers = [asks()]
+    answers = [held.ask(program)]
     while held.used_bytes() < 4 << 30 and time.monotonic() < deadline:
-        answers.append(asks())
+        answers.append(held.ask(program))
         time.sleep(0.2)
     used = held.used_bytes()
     held.end()

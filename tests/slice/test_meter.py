@@ -9,6 +9,7 @@ each test measures until a round shows the shape, and fails when none does.
 from __future__ import annotations
 
 import functools
+import textwrap
 import time
 from collections.abc import Callable
 from typing import Any
@@ -128,77 +129,58 @@ def test_where_the_agent_steers_each_of_four_is_charged_its_own_time_only(
     some_round(lambda row: is_near(row[1], row[0], 0.15), lambda: workers.run(1.5))
 
 
+def charged_for(claim: Callable[..., Any], program: str, known_seconds: float) -> list[Row]:
+    """Return what a slice of its own says of a program with that much work, when it has waited for it; no wall time."""
+    held = claim(2 << 30)
+    process = held.start(textwrap.dedent(program) + "say('done')\nsys.stdin.readline()\n")
+    assert process.stdout.readline() == "done\n", process.stderr.read()
+    device = held.usage()["devices"][0]
+    process.communicate("\n")
+    held.release()
+    return [(known_seconds, device["gpu_time_seconds"], 0.0, device["waited_seconds"])]
+
+
 def test_a_program_that_waits_once_is_charged_when_it_has_waited(claim: Callable[..., Any]) -> None:
     """Catches a bug where a first batch was charged with the second, and all of it called waiting."""
+    program = """
+        start()
+        function = ok(cu.cuModuleGetFunction(ok(cu.cuModuleLoadData(b"any text\\0")), b"sim_busy_2000us"))
+        for _ in range(100):
+            ok((cu.cuLaunchKernel(function, 108, 1, 1, 256, 1, 1, 0, 0, 0, 0)[0], None))
+        ok((cu.cuCtxSynchronize()[0], None))
+    """
 
-    def measure() -> list[Row]:
-        held = claim(2 << 30)
-        program = held.start("""
-            start()
-            function = ok(cu.cuModuleGetFunction(ok(cu.cuModuleLoadData(b"any text\\0")), b"sim_busy_2000us"))
-            for _ in range(100):
-                ok((cu.cuLaunchKernel(function, 108, 1, 1, 256, 1, 1, 0, 0, 0, 0)[0], None))
-            ok((cu.cuCtxSynchronize()[0], None))
-            say("done")
-            sys.stdin.readline()
-        """)
-        assert program.stdout.readline() == "done\n", program.stderr.read()
-        device = held.usage()["devices"][0]
-        program.communicate("\n")
-        held.release()
-        return [(0.2, device["gpu_time_seconds"], 0.0, device["waited_seconds"])]
-
-    some_round(lambda row: is_near(row[1], row[0], 0.2) and row[3] < 0.1, measure)
+    some_round(lambda row: is_near(row[1], row[0], 0.2) and row[3] < 0.1, lambda: charged_for(claim, program, 0.2))
 
 
 def test_a_lone_program_that_waits_for_each_launch_has_waited_for_nobody(claim: Callable[..., Any]) -> None:
     """Catches a bug where the first launch of what is in flight was taken for waiting, and not for GPU time."""
+    program = """
+        start()
+        function = ok(cu.cuModuleGetFunction(ok(cu.cuModuleLoadData(b"any text\\0")), b"sim_busy_2000us"))
+        for _ in range(100):
+            ok((cu.cuLaunchKernel(function, 108, 1, 1, 256, 1, 1, 0, 0, 0, 0)[0], None))
+            ok((cu.cuCtxSynchronize()[0], None))
+    """
 
-    def measure() -> list[Row]:
-        held = claim(2 << 30)
-        program = held.start("""
-            start()
-            function = ok(cu.cuModuleGetFunction(ok(cu.cuModuleLoadData(b"any text\\0")), b"sim_busy_2000us"))
-            for _ in range(100):
-                ok((cu.cuLaunchKernel(function, 108, 1, 1, 256, 1, 1, 0, 0, 0, 0)[0], None))
-                ok((cu.cuCtxSynchronize()[0], None))
-            say("done")
-            sys.stdin.readline()
-        """)
-        assert program.stdout.readline() == "done\n", program.stderr.read()
-        device = held.usage()["devices"][0]
-        program.communicate("\n")
-        held.release()
-        return [(0.2, device["gpu_time_seconds"], 0.0, device["waited_seconds"])]
-
-    some_round(lambda row: is_near(row[1], row[0], 0.2) and row[3] < 0.05, measure)
+    some_round(lambda row: is_near(row[1], row[0], 0.2) and row[3] < 0.05, lambda: charged_for(claim, program, 0.2))
 
 
 def test_the_only_launch_of_its_kind_is_charged_whatever_came_before(claim: Callable[..., Any]) -> None:
     """Catches a bug where a launch soon after another's sample was left to the next of its kind, which never came."""
+    program = """
+        start()
+        module = ok(cu.cuModuleLoadData(b"any text\\0"))
+        short, long = (ok(cu.cuModuleGetFunction(module, name)) for name in (b"sim_busy_20us", b"sim_busy_2000us"))
+        for _ in range(3):
+            ok((cu.cuLaunchKernel(short, 108, 1, 1, 256, 1, 1, 0, 0, 0, 0)[0], None))
+        time.sleep(0.01)
+        for blocks in (32, 64, 108):
+            ok((cu.cuLaunchKernel(long, blocks, 1, 1, 256, 1, 1, 0, 0, 0, 0)[0], None))
+            ok((cu.cuCtxSynchronize()[0], None))
+    """
 
-    def measure() -> list[Row]:
-        held = claim(2 << 30)
-        program = held.start("""
-            start()
-            module = ok(cu.cuModuleLoadData(b"any text\\0"))
-            short, long = (ok(cu.cuModuleGetFunction(module, name)) for name in (b"sim_busy_20us", b"sim_busy_2000us"))
-            for _ in range(3):
-                ok((cu.cuLaunchKernel(short, 108, 1, 1, 256, 1, 1, 0, 0, 0, 0)[0], None))
-            time.sleep(0.01)
-            for blocks in (32, 64, 108):
-                ok((cu.cuLaunchKernel(long, blocks, 1, 1, 256, 1, 1, 0, 0, 0, 0)[0], None))
-                ok((cu.cuCtxSynchronize()[0], None))
-            say("done")
-            sys.stdin.readline()
-        """)
-        assert program.stdout.readline() == "done\n", program.stderr.read()
-        device = held.usage()["devices"][0]
-        program.communicate("\n")
-        held.release()
-        return [(0.006, device["gpu_time_seconds"], 0.0, device["waited_seconds"])]
-
-    some_round(lambda row: is_near(row[1], row[0], 0.2), measure)
+    some_round(lambda row: is_near(row[1], row[0], 0.2), lambda: charged_for(claim, program, 0.006))
 
 
 def test_a_tenant_that_launches_nothing_is_charged_nothing(claim: Callable[..., Any]) -> None:

@@ -37,20 +37,15 @@ def test_a_program_that_clears_its_environment_is_counted_by_the_next_agent(
     """)
     assert program.stdout.readline() == "held\n"
 
-    def asks() -> str:
-        program.stdin.write("\n")
-        program.stdin.flush()
-        return str(program.stdout.readline())
-
     def counted_bytes() -> int:
         return sum(each["devices"][0]["memory_bytes"] for each in held.usage()["processes"])
 
     agent.end(signal.SIGKILL)
     agent.start()
-    answers = [asks()]
+    answers = [held.ask(program)]
     deadline = time.monotonic() + 60
     while counted_bytes() < 4 * GIB and time.monotonic() < deadline:
-        answers.append(asks())
+        answers.append(held.ask(program))
         time.sleep(0.2)
     counted = counted_bytes()
     held.end()
