@@ -11,9 +11,14 @@
 #define NEWS_PART 0.02
 #define TREND_IN_A_ROW 4
 #define TREND_WEIGHT 0.25
+// Alone it is the clock sooner than anything else: two weigh half each.
+#define TREND_ALONE 2
+#define WEIGHT_ALONE 0.5
 // Of the first ones each that is no noise counts for half: the very first may be far off.
 #define FIRST 6u
-// So long it is remembered that arguments make a difference.
+// No clock makes so much of a difference, but arguments do; so long it is remembered.
+#define VARIED_LEAST 0.7
+#define VARIED_MOST 1.4
 #define VARIED 32u
 // So many samples in a row that do not fit are no accident: the work itself has changed. Few where others' turns are
 // taken off, and more where they may be in it: so many cannot all be cut where any are watched.
@@ -44,6 +49,8 @@
 #define SPAN_SHORT_CUT_PART 0.1
 // One beside others changes what is known by no more than this.
 #define SPAN_MOST_OFF 0.1
+// One alone of which more than this part is of shapes whose samples move says nothing of company.
+#define MOST_MOVING 0.75
 // How many spans weigh in what company does to a shape, and what it can do at most.
 #define SPAN_MEMORY 8u
 #define LEAST_COMPANY (-0.7)
@@ -117,16 +124,28 @@ static int8_t trend_with(int8_t trend, double off_ns, double noise_ns)
   return 0;
 }
 
-static void take_in(jvgpu_shape_t *shape, double launch_ns)
+// Where arguments make a difference a row on one side is chance.
+static bool is_moving(const jvgpu_shape_t *shape, int8_t in_a_row)
+{
+  return shape->is_varied == 0 && (shape->trend >= in_a_row || shape->trend <= -in_a_row);
+}
+
+static double weight_of(const jvgpu_shape_t *shape, jvgpu_how_t how)
+{
+  const bool   is_settling = shape->samples < FIRST && shape->is_varied == 0 && shape->trend != 0;
+  const double weight = 1.0 / shape->samples;
+  if (is_settling || (how.is_alone && is_moving(shape, TREND_ALONE))) {
+    return WEIGHT_ALONE;
+  }
+  return is_moving(shape, TREND_IN_A_ROW) && weight < TREND_WEIGHT ? TREND_WEIGHT : weight;
+}
+
+static void take_in(jvgpu_shape_t *shape, double launch_ns, jvgpu_how_t how)
 {
   const double off_ns = launch_ns - shape->mean_ns;
   shape->trend = trend_with(shape->trend, off_ns, shape->mean_ns * NEWS_PART);
   shape->samples += shape->samples < MEMORY;
-  // Where arguments make a difference a row on one side is chance.
-  const bool   is_trend = shape->is_varied == 0 && (shape->trend == TREND_IN_A_ROW || shape->trend == -TREND_IN_A_ROW);
-  const double weight =
-      shape->samples < FIRST && shape->is_varied == 0 && shape->trend != 0 ? 0.5 : 1.0 / shape->samples;
-  shape->mean_ns += off_ns * (is_trend && weight < TREND_WEIGHT ? TREND_WEIGHT : weight);
+  shape->mean_ns += off_ns * weight_of(shape, how);
   shape->is_varied -= shape->is_varied != 0;
   shape->odd = 0;
   shape->odd_sure = 0;
@@ -178,7 +197,7 @@ static void learn_clean(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
     start_over(shape, launch_ns);
   } else if (how.is_sure || !is_long) {
     shape->is_varied = how.is_sure && is_long ? VARIED : shape->is_varied;
-    take_in(shape, launch_ns);
+    take_in(shape, launch_ns, how);
   } else if (is_believed(shape, launch_ns, how)) {
     start_over(shape, shape->least_odd_ns);
   }
@@ -200,6 +219,11 @@ bool jvgpu_shape_agrees(const jvgpu_shape_t *shape, double elapsed_ns, uint32_t 
          elapsed_ns > expected_ns / ALONE_TIMES - CUT_NS / 10;
 }
 
+static bool is_far(const jvgpu_shape_t *shape, double launch_ns)
+{
+  return launch_ns > shape->mean_ns * VARIED_MOST || (shape->samples > 1 && launch_ns < shape->mean_ns * VARIED_LEAST);
+}
+
 // Nobody else has the GPU: what differs is the clock, or the work.
 static void learn_alone(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_how_t how)
 {
@@ -208,8 +232,8 @@ static void learn_alone(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
   if (shape->samples == 0 || (!agrees && launch_ns < shape->mean_ns && (!how.is_sure || shape->is_varied == 0))) {
     start_over(shape, launch_ns);
   } else if (agrees || (how.is_sure && !may_hold_turn(elapsed_ns, shape->mean_ns * launches))) {
-    shape->is_varied = agrees ? shape->is_varied : VARIED;
-    take_in(shape, launch_ns);
+    shape->is_varied = how.is_sure && is_far(shape, launch_ns) ? VARIED : shape->is_varied;
+    take_in(shape, launch_ns, how);
   } else if (is_believed(shape, launch_ns, how)) {
     start_over(shape, shape->least_odd_ns);
   }
@@ -290,15 +314,17 @@ static bool is_company(jvgpu_shape_t *const *shapes, uint32_t count)
 void jvgpu_shapes_learn_span(jvgpu_shape_t *const *shapes, uint32_t count, double elapsed_ns, bool is_alone,
                              uint32_t number)
 {
-  double expected_ns = 0, by_means_ns = 0;
+  double expected_ns = 0, by_means_ns = 0, moving_ns = 0;
   for (uint32_t i = 0; i < count; i++) {
     if (shapes[i]->samples == 0) {
       return;
     }
+    moving_ns += is_moving(shapes[i], TREND_ALONE) ? shapes[i]->mean_ns : 0;
     by_means_ns += shapes[i]->mean_ns;
     expected_ns += shapes[i]->mean_ns * (1.0 + shapes[i]->company);
   }
-  if (expected_ns <= 0 || elapsed_ns <= 0) {
+  // Where nearly all of it moves, as under a clock that changes, that would be taken for company and made good twice.
+  if (expected_ns <= 0 || elapsed_ns <= 0 || (is_alone && moving_ns > by_means_ns * MOST_MOVING)) {
     return;
   }
   // What a span showed wrongly must not hide from the next: what is known by samples is no cut.

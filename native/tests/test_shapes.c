@@ -252,6 +252,24 @@ static void a_span_that_misled_is_made_good(void)
   CHECK("later ones are not taken for cut", within((double)large.duration_ns, 100 * US, 0.05));
 }
 
+static void clocks_that_change_are_no_company(void)
+{
+  jvgpu_shape_t  large = fresh(), small = fresh();
+  jvgpu_shape_t *all[] = {&large, &small, &large, &small};
+  uint32_t       span = 0;
+  for (int i = 0; i < 60; i++) {
+    const double part = i < 30 ? 1.0 : 0.85;
+    jvgpu_shape_learn(&large, part * 210 * US, 1, surely_alone);
+    jvgpu_shape_learn(&small, part * 10 * US, 1, surely_alone);
+    jvgpu_shapes_learn_span(all, 4, part * 440 * US, true, ++span);
+    if (i == 36) {
+      CHECK("after some samples a launch is charged what it takes now",
+            within((double)large.duration_ns, 178.5 * US, 0.02));
+    }
+  }
+  CHECK("and stays so", within((double)large.duration_ns, 178.5 * US, 0.005));
+}
+
 static void company_is_learned_of_each_shape(void)
 {
   jvgpu_shape_t  large = fresh(), small = fresh();
@@ -300,6 +318,7 @@ int main(void)
 {
   company_is_learned_of_each_shape();
   a_span_that_misled_is_made_good();
+  clocks_that_change_are_no_company();
   a_sample_pays_for_the_launches_that_it_stands_for();
   clean_samples_are_averaged();
   lost_turns_do_not_count();
