@@ -142,12 +142,19 @@ class CellWatch:
         return self
 
     def __exit__(self, *error: object) -> None:
+        if not self.is_of_this_process:
+            return
         self._seconds = time.monotonic() - self._started
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
             self._torch_peak = frameworks.peak()
             self._look()
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether it was begun here: what the cell forked goes on with the cell, but watches nothing."""
+        return os.getpid() == self._pid
 
     def cost(self) -> CellCost:
         """Return what was seen."""

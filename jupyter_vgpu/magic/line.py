@@ -98,11 +98,13 @@ class VGPUMagics(Magics):
                 value = None if last is None else eval(compile_tree(last, name, "eval"), shell.user_ns)
         except BaseException:
             # The cost stands above the traceback, which is the cell's own.
-            display(_shown(watch.cost(), arguments.json))
+            if watch.is_of_this_process and (view := _shown(watch.cost(), arguments.json)) is not None:
+                display(view)
             raise
         if value is not None:
             display(value)
-        return _shown(watch.cost(), arguments.json)
+        # A child that the cell forked comes here too; what it used is in its parent's cost.
+        return _shown(watch.cost(), arguments.json) if watch.is_of_this_process else None
 
 
 _ALLOWED = "status, top, free, watch, --json, --seconds, --help, or nothing at all"

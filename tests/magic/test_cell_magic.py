@@ -64,6 +64,22 @@ process["devices"][0]["sm_seconds"] / process["devices"][0]["gpu_time_seconds"]
 FAILING = """%%vgpu
 check(driver.cuMemAlloc(100 << 30))
 """
+# Ends what a cell forked once that has gone through the cell too: with 1 if it showed anything, else 0.
+END_FORKED = """
+import os
+parent = os.getpid()
+
+def end_forked(result):
+    if os.getpid() != parent:
+        os._exit(result.result is not None or bool(get_ipython().display_pub.outputs))
+
+get_ipython().events.register("post_run_cell", end_forked)
+"""
+FORKING = """%%vgpu
+forked = os.fork()
+if not forked:
+    {then}
+"""
 # Another process of the slice, in the place of another notebook's Jupyter kernel.
 NEIGHBOUR = """
 import os
@@ -103,7 +119,8 @@ sys.modules["torch"] = torch
 @pytest.fixture(scope="module")
 def measured(run_cells: RunCells) -> list[dict[str, Any]]:
     refused = ["%%vgpu\nawait nothing()", "%%vgpu top\n1"]
-    return run_cells(START, BUSY, BUSY_AS_JSON, FAILING, *refused, "kept", AGENT, BUSY_AS_JSON, AGENT)
+    failing_as_json = FAILING.replace("%%vgpu", "%%vgpu --json")
+    return run_cells(START, BUSY, BUSY_AS_JSON, FAILING, *refused, "kept", AGENT, BUSY_AS_JSON, AGENT, failing_as_json)
 
 
 def test_the_cost_of_a_cell_is_what_it_used(measured: list[dict[str, Any]]) -> None:
@@ -148,6 +165,23 @@ def test_a_cell_that_fails_fails_with_its_own_error_and_still_shows_its_cost(mea
     assert "peak memory" in measured[3]["displayed"][0]["text/plain"]
     # The names of the cells before are there afterwards.
     assert measured[6]["error"] == ""
+
+
+def test_a_cell_that_fails_prints_its_cost_as_json_and_no_more(measured: list[dict[str, Any]]) -> None:
+    cost, _ = json.JSONDecoder().raw_decode(measured[10]["printed"])
+
+    assert cost["memory_bytes"][0] >= GIB
+    # The explanation of its error stands below.
+    [explanation] = measured[10]["displayed"]
+    assert explanation["text/plain"].startswith("Your slice of the GPU is 19.8 GiB")
+
+
+@pytest.mark.parametrize("then", ["pass", "raise ValueError('in the child')", "raise SystemExit"])
+def test_a_cell_that_forks_shows_its_cost_once(run_cells: RunCells, then: str) -> None:
+    _, cost, showed = run_cells(END_FORKED, FORKING.format(then=then), "os.waitpid(forked, 0)[1]")
+
+    assert "peak memory" in cost["shown"]["text/plain"]
+    assert showed["shown"]["text/plain"] == "0"
 
 
 @pytest.mark.parametrize(("place", "said"), [(4, "put it into one"), (5, "'top' is not known")])
