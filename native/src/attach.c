@@ -2,13 +2,13 @@
 #include "attach.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cancel.h"
 #include "clock.h"
 #include "exchange.h"
 #include "jvgpu/pages.h"
@@ -93,20 +93,18 @@ static bool ask(jvgpu_process_t *self, jvgpu_grant_t *grant, uint64_t patience_n
   return wrong == NULL;
 }
 
-// A thread that is cancelled while it asks would leave the lock held for ever, and all others waiting.
 // returns: what to give to `unlock_attach`.
 static int lock_attach(jvgpu_process_t *self)
 {
-  int state = PTHREAD_CANCEL_ENABLE;
-  (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+  const int cancel_state = jvgpu_cancel_later();
   jvgpu_lock(&self->attach_lock);
-  return state;
+  return cancel_state;
 }
 
 static void unlock_attach(jvgpu_process_t *self, int cancel_state)
 {
   jvgpu_unlock(&self->attach_lock);
-  (void)pthread_setcancelstate(cancel_state, NULL);
+  jvgpu_cancel_again(cancel_state);
 }
 
 // --- the first time -----------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "attach.h"
+#include "cancel.h"
 #include "clock.h"
 #include "flight.h"
 #include "process.h"
@@ -262,6 +263,7 @@ static bool wait_until_admitted(jvgpu_pacer_t *pacer, bool is_bounded)
   bool           is_full = false;
   const uint64_t begun_ns = jvgpu_now_ns();
   uint64_t       now_ns = begun_ns;
+  const int      cancel_state = jvgpu_cancel_later();
   // Taken off where it was added, also if this process has moved to other pages meanwhile.
   jvgpu_use_t *use = use_of(pacer);
   __atomic_fetch_add(&use->blocked, 1, __ATOMIC_RELAXED);
@@ -280,6 +282,7 @@ static bool wait_until_admitted(jvgpu_pacer_t *pacer, bool is_bounded)
   use = use_of(pacer);
   __atomic_fetch_add(&use->gated_ns, jvgpu_now_ns() - begun_ns, __ATOMIC_RELAXED);
   __atomic_fetch_add(&use->throttled, 1, __ATOMIC_RELAXED);
+  jvgpu_cancel_again(cancel_state);
   return is_full;
 }
 

@@ -1,0 +1,174 @@
+// A thread that stands at a gate, at the bound or over a ceiling, and is cancelled there.
+//
+// The pages are the agent's as this test writes them; of the driver there are a context and events that never pass.
+
+#define _GNU_SOURCE
+#include "pacer.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "loader.h"
+#include "process.h"
+#include "real.h"
+
+#define ROUNDS 20
+#define FOR_EVER_NS (UINT64_MAX / 4)
+#define UNDER_WAY_NS UINT64_C(1000000)
+
+static jvgpu_control_t  control;
+static jvgpu_usage_t   *usage;
+static jvgpu_process_t *self;
+
+// --- a driver that never ends what is launched, in whose calls a thread can be cancelled ---------------------------
+
+static CUresult current(CUcontext *ctx)
+{
+  *ctx = (CUcontext)usage;
+  return CUDA_SUCCESS;
+}
+
+static CUresult create(CUevent *event, unsigned int flags)
+{
+  (void)flags;
+  *event = (CUevent)usage;
+  return CUDA_SUCCESS;
+}
+
+static CUresult record(CUevent event, CUstream stream)
+{
+  (void)event;
+  (void)stream;
+  return CUDA_SUCCESS;
+}
+
+static CUresult query(CUevent event)
+{
+  (void)event;
+  pthread_testcancel();
+  return CUDA_ERROR_NOT_READY;
+}
+
+static const jvgpu_stream_calls_t calls = {.record = record};
+
+const jvgpu_dl_t *jvgpu_dl(void)
+{
+  static const jvgpu_dl_t none;
+  return &none;
+}
+
+// --- ways to stand, and to let go ----------------------------------------------------------------------------------
+
+static void let_go(void)
+{
+  __atomic_store_n(&control.governor_ns, FOR_EVER_NS, __ATOMIC_RELAXED);
+  __atomic_store_n(&control.devices[0].flight_bound_ns, 10 * UNDER_WAY_NS, __ATOMIC_RELAXED);
+  __atomic_store_n(&control.devices[0].ceiling_ppm, 1000000, __ATOMIC_RELAXED);
+  __atomic_store_n(&control.devices[0].gate, JVGPU_GATE_OPEN, __ATOMIC_RELEASE);
+}
+
+static void launch_one(void)
+{
+  jvgpu_pacer_t *pacer = jvgpu_pacer_admit(self, 0, NULL, &calls);
+  if (pacer == NULL) {
+    abort();
+  }
+  jvgpu_pacer_launched(pacer, NULL, &calls, UNDER_WAY_NS);
+}
+
+static void at_a_gate(void)
+{
+  __atomic_store_n(&control.devices[0].gate, JVGPU_GATE_CLOSED, __ATOMIC_RELEASE);
+}
+
+static void at_a_gate_with_work_under_way(void)
+{
+  launch_one();
+  at_a_gate();
+}
+
+static void at_the_bound(void)
+{
+  launch_one();
+  __atomic_store_n(&control.devices[0].flight_bound_ns, UNDER_WAY_NS / 2, __ATOMIC_RELAXED);
+}
+
+static void over_a_ceiling_without_a_governor(void)
+{
+  __atomic_store_n(&control.devices[0].ceiling_ppm, 1, __ATOMIC_RELAXED);
+  __atomic_store_n(&control.governor_ns, 1, __ATOMIC_RELAXED);
+}
+
+// --- who stands ----------------------------------------------------------------------------------------------------
+
+static uint32_t blocked(void)
+{
+  return __atomic_load_n(&self->slot->devices[0].blocked, __ATOMIC_RELAXED);
+}
+
+// Uses the GPU all the time: over any ceiling.
+static void *launch_until_cancelled(void *unused)
+{
+  for (;;) {
+    jvgpu_pacer_admit(self, 0, NULL, &calls);
+    __atomic_fetch_add(&self->slot->devices[0].busy_ns, UNDER_WAY_NS, __ATOMIC_RELAXED);
+    pthread_testcancel();
+  }
+  return unused;
+}
+
+// returns: in how many rounds somebody still counts as standing after the thread's end.
+static uint32_t left_standing(void (*stand)(void))
+{
+  uint32_t left = 0;
+  for (int round = 0; round < ROUNDS; round++) {
+    pthread_t thread;
+    let_go();
+    jvgpu_pacer_drained(self, NULL, true);
+    stand();
+    if (pthread_create(&thread, NULL, launch_until_cancelled, NULL) != 0) {
+      abort();
+    }
+    while (blocked() == 0) {
+      sched_yield();
+    }
+    pthread_cancel(thread);
+    let_go();
+    pthread_join(thread, NULL);
+    left += blocked() != 0;
+    __atomic_store_n(&self->slot->devices[0].blocked, 0, __ATOMIC_RELAXED);
+  }
+  return left;
+}
+
+static void who_is_cancelled_stands_no_longer(void)
+{
+  CHECK("at a gate", left_standing(at_a_gate) == 0);
+  CHECK("at a gate, with work under way", left_standing(at_a_gate_with_work_under_way) == 0);
+  CHECK("at the bound", left_standing(at_the_bound) == 0);
+  CHECK("over a ceiling that nobody governs", left_standing(over_a_ceiling_without_a_governor) == 0);
+}
+
+int main(void)
+{
+  // Who is cancelled with a lock held leaves it held.
+  alarm(120);
+  usage = calloc(2, sizeof *usage);
+  self = jvgpu_process();
+  if (usage == NULL || self == NULL) {
+    return 1;
+  }
+  jvgpu_real.cuCtxGetCurrent = current;
+  jvgpu_real.cuEventCreate = create;
+  jvgpu_real.cuEventQuery = query;
+  control = (jvgpu_control_t){.slot_count = 1, .device_count = 1, .heartbeat_ns = FOR_EVER_NS};
+  self->control = &control;
+  self->usage = usage;
+  self->slot = &usage->slots[0];
+  self->state = JVGPU_ATTACHED;
+  who_is_cancelled_stands_no_longer();
+  RESULT();
+}
