@@ -68,15 +68,20 @@ static jvgpu_pacer_t *pacer_of(jvgpu_process_t *self, int device)
   return pacer;
 }
 
-// Slot and limits are asked for anew each time: a restarted agent gives new ones.
+// Slot and pages are asked for anew each time: a restarted agent gives new ones.
 static jvgpu_use_t *use_of(const jvgpu_pacer_t *pacer)
 {
   return &__atomic_load_n(&pacer->self->slot, __ATOMIC_ACQUIRE)->devices[pacer->device];
 }
 
+static const jvgpu_control_t *control_of(const jvgpu_pacer_t *pacer)
+{
+  return __atomic_load_n(&pacer->self->control, __ATOMIC_ACQUIRE);
+}
+
 static const jvgpu_control_device_t *limits_of(const jvgpu_pacer_t *pacer)
 {
-  return &__atomic_load_n(&pacer->self->control, __ATOMIC_ACQUIRE)->devices[pacer->device];
+  return &control_of(pacer)->devices[pacer->device];
 }
 
 static bool is_quiet(const jvgpu_pacer_t *pacer)
@@ -149,7 +154,7 @@ static void set_fence(jvgpu_pacer_t *pacer, uint32_t place, CUstream stream, con
 
 static bool has_governor(const jvgpu_pacer_t *pacer, uint64_t now_ns)
 {
-  const uint64_t looked_ns = __atomic_load_n(&pacer->self->control->governor_ns, __ATOMIC_RELAXED);
+  const uint64_t looked_ns = __atomic_load_n(&control_of(pacer)->governor_ns, __ATOMIC_RELAXED);
   return looked_ns != 0 && now_ns < looked_ns + GOVERNOR_LOST_NS;
 }
 
@@ -186,8 +191,8 @@ static void wait_at_gate(const jvgpu_control_device_t *limits, uint64_t under_wa
 
 static uint64_t tenant_busy_ns(const jvgpu_pacer_t *pacer)
 {
-  const jvgpu_usage_t *usage = pacer->self->usage;
-  uint32_t             slots = __atomic_load_n(&pacer->self->control->slot_count, __ATOMIC_RELAXED);
+  const jvgpu_usage_t *usage = __atomic_load_n(&pacer->self->usage, __ATOMIC_ACQUIRE);
+  uint32_t             slots = __atomic_load_n(&control_of(pacer)->slot_count, __ATOMIC_RELAXED);
   uint64_t             sum_ns = 0;
   slots = slots < JVGPU_MAX_SLOTS ? slots : JVGPU_MAX_SLOTS;
   for (uint32_t i = 0; i < slots; i++) {
@@ -254,7 +259,19 @@ static bool try_to_pass(jvgpu_pacer_t *pacer, bool is_bounded, uint64_t now_ns, 
 
 static bool is_released(const jvgpu_pacer_t *pacer)
 {
-  return __atomic_load_n(&pacer->self->control->state, __ATOMIC_RELAXED) == JVGPU_CLAIM_RELEASED;
+  return __atomic_load_n(&control_of(pacer)->state, __ATOMIC_RELAXED) == JVGPU_CLAIM_RELEASED;
+}
+
+// The agent after a restart looks into other pages: who did not stand there would be let through last of all.
+// returns: where the thread counts as standing now.
+static jvgpu_use_t *stand_where_looked(const jvgpu_pacer_t *pacer, jvgpu_use_t *before)
+{
+  jvgpu_use_t *use = use_of(pacer);
+  if (use != before) {
+    __atomic_fetch_add(&use->blocked, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_sub(&before->blocked, 1, __ATOMIC_RELAXED);
+  }
+  return use;
 }
 
 // returns: whether it had to wait until there was room, and there was none before that.
@@ -264,8 +281,7 @@ static bool wait_until_admitted(jvgpu_pacer_t *pacer, bool is_bounded)
   const uint64_t begun_ns = jvgpu_now_ns();
   uint64_t       now_ns = begun_ns;
   const int      cancel_state = jvgpu_cancel_later();
-  // Taken off where it was added, also if this process has moved to other pages meanwhile.
-  jvgpu_use_t *use = use_of(pacer);
+  jvgpu_use_t   *use = use_of(pacer);
   __atomic_fetch_add(&use->blocked, 1, __ATOMIC_RELAXED);
   jvgpu_meter_waits(pacer->self, pacer->device);
   const long slack_ns = syscall(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0);
@@ -274,6 +290,7 @@ static bool wait_until_admitted(jvgpu_pacer_t *pacer, bool is_bounded)
     if (try_to_pass(pacer, is_bounded, now_ns, &is_full)) {
       break;
     }
+    use = stand_where_looked(pacer, use);
     now_ns = jvgpu_now_ns();
   } while (now_ns - begun_ns < MOST_GATED_NS && !is_released(pacer));
   // 0 would be the thread's default, which is what could not be asked for.

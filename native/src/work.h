@@ -37,8 +37,9 @@ static inline jvgpu_launch_t jvgpu_work_begin(jvgpu_work_t work, CUstream stream
     jvgpu_attach_renew(self);
   }
   // Before anything is charged: a launch that waits has had nothing yet.
-  jvgpu_pacer_t *pacer =
-      jvgpu_pacer_is_needed(&self->control->devices[device]) ? jvgpu_pacer_admit(self, device, stream, calls) : NULL;
+  const jvgpu_control_t *control = __atomic_load_n(&self->control, __ATOMIC_ACQUIRE);
+  jvgpu_pacer_t         *pacer =
+      jvgpu_pacer_is_needed(&control->devices[device]) ? jvgpu_pacer_admit(self, device, stream, calls) : NULL;
   jvgpu_launch_t launch = jvgpu_meter_begin(self, device, &work, stream, calls);
   launch.pacer = pacer;
   return launch;

@@ -1,4 +1,4 @@
-// A thread that stands at a gate, at the bound or over a ceiling, and is cancelled there.
+// A thread that stands at a gate, at the bound or over a ceiling, and is cancelled there, or has other pages meanwhile.
 //
 // The pages are the agent's as this test writes them; of the driver there are a context and events that never pass.
 
@@ -152,6 +152,44 @@ static void who_is_cancelled_stands_no_longer(void)
   CHECK("over a ceiling that nobody governs", left_standing(over_a_ceiling_without_a_governor) == 0);
 }
 
+// --- other pages ---------------------------------------------------------------------------------------------------
+
+static void *launch_once(void *is_over)
+{
+  jvgpu_pacer_admit(self, 0, NULL, &calls);
+  __atomic_store_n((uint32_t *)is_over, 1, __ATOMIC_RELEASE);
+  return NULL;
+}
+
+static void who_stands_is_seen_to_by_the_next_agent(void)
+{
+  const jvgpu_slot_t    *old = self->slot;
+  static jvgpu_control_t next;
+  uint32_t               is_over = 0;
+  pthread_t              thread;
+  let_go();
+  at_a_gate();
+  next = control;
+  if (pthread_create(&thread, NULL, launch_once, &is_over) != 0) {
+    abort();
+  }
+  while (blocked() == 0) {
+    sched_yield();
+  }
+  __atomic_store_n(&self->control, &next, __ATOMIC_RELAXED);
+  __atomic_store_n(&self->slot, &usage->slots[1], __ATOMIC_SEQ_CST);
+  while (blocked() == 0 && __atomic_load_n(&is_over, __ATOMIC_ACQUIRE) == 0) {
+    sched_yield();
+  }
+  CHECK("it stands in the new pages, at their gate", blocked() == 1);
+  while (__atomic_load_n(&old->devices[0].blocked, __ATOMIC_RELAXED) != 0) {
+    sched_yield();
+  }
+  __atomic_store_n(&next.devices[0].gate, JVGPU_GATE_OPEN, __ATOMIC_RELEASE);
+  pthread_join(thread, NULL);
+  CHECK("and no longer once that is open", blocked() == 0);
+}
+
 int main(void)
 {
   // Who is cancelled with a lock held leaves it held.
@@ -170,5 +208,6 @@ int main(void)
   self->slot = &usage->slots[0];
   self->state = JVGPU_ATTACHED;
   who_is_cancelled_stands_no_longer();
+  who_stands_is_seen_to_by_the_next_agent();
   RESULT();
 }
