@@ -263,12 +263,21 @@ def load_profiles(path: Path) -> list[Profile]:
         BadValueError: The file cannot be read, is not JSON, or holds something else.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
     except (OSError, ValueError) as error:
-        raise BadValueError("config", str(path), f"a readable JSON file with profiles is ({error})") from error
+        raise BadValueError("--config", str(path), f"a readable JSON file with profiles is ({error})") from error
     if not isinstance(content, dict) or set(content) != {"profiles"}:
-        raise BadValueError("config", str(path), 'a JSON object with the one key "profiles" is')
+        raise BadValueError("--config", str(path), 'a JSON object with the one key "profiles" is')
     return parse_profiles(content["profiles"])
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object of JSON; of what stands there twice, only the last would count otherwise."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f"{next(key for key in keys if keys.count(key) > 1)!r} stands there twice")
+    return found
 
 
 def parse_group_overrides(value: object, profiles: Mapping[str, object], key: str) -> dict[str, GroupOverride]:

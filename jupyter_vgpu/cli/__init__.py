@@ -5,11 +5,13 @@ Each verb imports what it needs when it runs, so that none waits for another's l
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
-from jupyter_vgpu.cli.parser import parse, split_command
+from jupyter_vgpu.cli.parser import parse
 from jupyter_vgpu.errors import BadValueError, VGPUError
+from jupyter_vgpu.variables import refuse_misspelt
 
 __all__ = ["main"]
 
@@ -23,10 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: Without the program's name; `None` = the command line's.
     """
-    options, command = split_command(sys.argv[1:] if arguments is None else arguments)
-    parsed = parse(options)
+    parsed = parse(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _run_verb(parsed, command)
+        refuse_misspelt(os.environ)
+        return _run_verb(parsed)
     except VGPUError as error:
         print(f"jupyter vgpu {parsed.verb}: {error}", file=sys.stderr)
         return EXIT_BAD_VALUE if isinstance(error, BadValueError) else EXIT_FAILED
@@ -37,9 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_FAILED
 
 
-def _run_verb(parsed: object, command: list[str]) -> int:
+def _run_verb(parsed: object) -> int:
     from importlib import import_module
 
     verb = str(getattr(parsed, "verb")).replace("-", "_")  # noqa: B009  (argparse's namespace has no types)
     module = {"run": "run", "agent": "serve", "devices": "listing", "claims": "listing", "status": "status"}
-    return int(getattr(import_module(f"jupyter_vgpu.cli.{module.get(verb, verb)}"), verb)(parsed, command))
+    return int(getattr(import_module(f"jupyter_vgpu.cli.{module.get(verb, verb)}"), verb)(parsed))

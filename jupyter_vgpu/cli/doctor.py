@@ -13,7 +13,7 @@ from jupyter_vgpu.cli import checks
 from jupyter_vgpu.cli.checks import Finding
 
 
-def doctor(options: argparse.Namespace, command: list[str]) -> int:
+def doctor(options: argparse.Namespace) -> int:
     """Check everything, print what was found, and return 1 when something needed is missing, else 0."""
     with tempfile.TemporaryDirectory(prefix="jupyter-vgpu-doctor-") as folder:
         findings = examine(options.simulate, options.agent, Path(folder))

@@ -18,7 +18,7 @@ except ModuleNotFoundError:
 """
 
 
-def enable_magic(options: argparse.Namespace, command: list[str]) -> int:
+def enable_magic(options: argparse.Namespace) -> int:
     """Write the start-up file, or remove it with `--undo`; return 0.
 
     Raises:

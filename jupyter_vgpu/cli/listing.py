@@ -14,7 +14,7 @@ from jupyter_vgpu.errors import AgentUnreachableError, NotAuthorizedError
 from jupyter_vgpu.units import format_bytes
 
 
-def devices(options: argparse.Namespace, command: list[str]) -> int:
+def devices(options: argparse.Namespace) -> int:
     """List the devices: the agent's, with what is free, else what the driver says; return 0."""
     try:
         found: list[dict[str, Any]] = [dict(device) for device in the_agent(options.agent).devices()]
@@ -64,7 +64,7 @@ def _devices_without_agent() -> list[dict[str, Any]]:
     ]
 
 
-def claims(options: argparse.Namespace, command: list[str]) -> int:
+def claims(options: argparse.Namespace) -> int:
     """List the claims that hold a slice on this node; return 0."""
     found = the_agent(options.agent).claims()
     if options.json:

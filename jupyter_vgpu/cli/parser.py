@@ -53,27 +53,35 @@ examples:
 
 
 def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return what stands before the first `--`, and the command after it."""
+    """Return what stands before the first `--`, and the rest, which begins with it."""
     arguments = list(arguments)
-    if "--" in arguments:
-        place = arguments.index("--")
-        return arguments[:place], arguments[place + 1 :]
-    return arguments, []
+    place = arguments.index("--") if "--" in arguments else len(arguments)
+    return arguments[:place], arguments[place:]
 
 
-def parse(options: Sequence[str]) -> argparse.Namespace:
-    """Return verb and options; what is not understood ends the program, with the help of the verb it was said to.
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return verb, options and `command`; what is not understood ends the program, with the help of the verb.
+
+    A `--` that stands behind the command's name is the command's own.
 
     Raises:
         SystemExit: 0 after `--help` and `--version`, 2 for what is not understood.
     """
     parser = build_parser()
+    options, rest = split_command(arguments)
     if not options:
         parser.print_help(sys.stderr)
         parser.exit(2)
     parsed, unknown = parser.parse_known_args(options)
+    refuse = getattr(parsed, "refuse", parser.error)
     if unknown:
-        parsed.refuse(f"not understood: {' '.join(unknown)}")
+        refuse(f"not understood: {' '.join(unknown)}")
+    if parsed.verb is None:
+        refuse("VERB: nothing was given")
+    if parsed.verb == "run":
+        parsed.command = [*parsed.command, *rest] if parsed.command else rest[1:]
+    elif rest:
+        refuse(f"not understood: {' '.join(rest)}; only `jupyter vgpu run` takes a command")
     return parsed
 
 
@@ -87,7 +95,7 @@ def build_parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=__version__)
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     _add_run(verbs)
     _add_agent(verbs)
     for verb, text in (

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 HUB_NAME = "jupyter vgpu run"
 
 
-def run(options: argparse.Namespace, command: list[str]) -> int:
+def run(options: argparse.Namespace) -> int:
     """Run the command in a slice and return its exit code."""
-    command = [*options.command, *command]
+    command: list[str] = options.command
     if not command:
         raise BadValueError.missing("COMMAND", "one is needed, as in: jupyter vgpu run --share 1/4 -- python train.py")
     _refuse_nesting()
@@ -134,7 +134,7 @@ async def _run_with(child: Child, command: Sequence[str], edits: Edits) -> int:
     try:
         child.start(command, edits.applied_to(dict(os.environ)))
     except FileNotFoundError:
-        say(f"{command[0]}: no such command")
+        say(f"{command[0] or repr('')}: no such command")
         return EXIT_NOT_FOUND
     except OSError as error:
         say(f"{command[0]}: {error.strerror}")

@@ -15,10 +15,8 @@ from jupyter_vgpu.errors import BadValueError
 _UNIT = Path(__file__).resolve().parent.parent / "data" / "jupyter-vgpu-agent.service"
 
 
-def agent(options: argparse.Namespace, command: list[str]) -> int:
+def agent(options: argparse.Namespace) -> int:
     """Serve this node's devices until SIGTERM or SIGINT; return 0."""
-    if command:
-        raise BadValueError("command", " ".join(command), "none is for an agent; `jupyter vgpu run` takes one")
     if options.print_unit:
         program = shutil.which("jupyter-vgpu") or f"{sys.executable} -m jupyter_vgpu.cli"
         print(_UNIT.read_text(encoding="utf-8").replace("@COMMAND@", program), end="")

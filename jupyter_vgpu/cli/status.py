@@ -29,7 +29,7 @@ _MOST_EVENTS = 5
 DEFAULT_TRACE_SECONDS, SHORTEST_TRACE_SECONDS, LONGEST_TRACE_SECONDS = 1.0, 0.01, 30.0  # docs/contracts.md
 
 
-def status(options: argparse.Namespace, command: list[str]) -> int:
+def status(options: argparse.Namespace) -> int:
     """Show the slice, or the agent when this shell runs in none or `--agent` names one; return 0."""
     if options.trace_seconds is not None and options.trace is None:
         raise BadValueError("--trace-seconds", options.trace_seconds, "it is only together with --trace FILE")

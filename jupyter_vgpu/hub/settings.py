@@ -39,6 +39,7 @@ from jupyter_vgpu.hub.yaml_file import KEYS, load_yaml
 from jupyter_vgpu.ledger import Entry, Ledger
 from jupyter_vgpu.model import Profile
 from jupyter_vgpu.quotas import QUOTA_KEYS, Quotas, parse_quotas
+from jupyter_vgpu.variables import refuse_misspelt
 
 LEDGER_FILE = "jupyter_vgpu.sqlite"
 
@@ -241,6 +242,7 @@ class VGPUHub(SingletonConfigurable):
         Raises:
             BadValueError: Something is not understood.
         """
+        refuse_misspelt(os.environ)
         assert self.endpoints is not None
         assert self.offered
         assert self.overrides is not None

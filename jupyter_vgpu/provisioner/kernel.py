@@ -12,7 +12,8 @@ from traitlets import Unicode
 
 from jupyter_vgpu.client import UserClient
 from jupyter_vgpu.errors import NoCapacityError, VGPUError
-from jupyter_vgpu.provisioner.wish import parse_wish, wished
+from jupyter_vgpu.provisioner.wish import parse_wish, refuse_unknown, wished
+from jupyter_vgpu.variables import refuse_misspelt
 
 # What a process that has just ended had comes free within a moment.
 _PATIENCE_SECONDS = 3.0
@@ -45,6 +46,15 @@ class VGPUProvisioner(LocalProvisioner):
     # Whether a user chose while it ran: from then on the environment of the kernel spec does not count.
     _is_chosen = False
     _is_to_change = False
+
+    def __init__(self, **settings: Any) -> None:
+        """Take what the kernel spec's `config` says, and what `jupyter_client` adds.
+
+        Raises:
+            BadValueError: A key is not understood, which traitlets would let pass, or a value is no text.
+        """
+        refuse_unknown(settings, self.class_trait_names())
+        super().__init__(**settings)
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Return the launch's arguments, with the part's secret in the environment instead of the slice's.
@@ -119,6 +129,8 @@ class VGPUProvisioner(LocalProvisioner):
             environment: The Jupyter kernel's.
             patience_seconds: How long what this Jupyter kernel had before may take to come free.
         """
+        if not self._is_chosen:
+            refuse_misspelt(environment)
         memory, share = wished(self.memory, self.share, {} if self._is_chosen else environment)
         self._wished = {"memory": memory, "share": share}
         if not memory and not share:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from jupyter_vgpu.client import SliceInfo
@@ -24,6 +24,23 @@ class Wish:
 
     memory_bytes: int
     share: float | None
+
+
+def refuse_unknown(settings: Mapping[str, object], known: Collection[str]) -> None:
+    """Refuse a kernel spec's `config` that says something else than how much is wished for.
+
+    Args:
+        settings: `config`, with what `jupyter_client` adds to it.
+        known: Names of all that may stand there.
+
+    Raises:
+        BadValueError: A key that nobody reads, or an amount that is no text.
+    """
+    for key, value in settings.items():
+        if key not in known:
+            raise BadValueError(f"kernel_provisioner.config.{key}", value, "only the keys memory and share are")
+        if key in ("memory", "share") and not isinstance(value, str):
+            raise BadValueError(f"kernel_provisioner.config.{key}", value, 'a text is, as "2GiB" or "1/4"')
 
 
 def wished(memory: str, share: str, environment: Mapping[str, str]) -> tuple[str, str]:

@@ -343,6 +343,21 @@ def test_options_of_the_command_are_the_commands(vgpu: Vgpu) -> None:
     assert done.stdout == "--help -- --share 7\n"
 
 
+def test_two_dashes_behind_the_commands_name_are_the_commands(vgpu: Vgpu) -> None:
+    done = vgpu(*QUARTER, "echo", "before", "--", "after")
+
+    assert done.stdout == "before -- after\n"
+
+
+def test_a_misspelt_variable_starts_nothing(vgpu: Vgpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUPYTER_VGPU_DEVICE", "0")
+
+    done = vgpu(*QUARTER, "--", "echo", "started")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "environment: 'JUPYTER_VGPU_DEVICE' is not allowed; JUPYTER_VGPU_DEVICES is, if" in done.stderr
+
+
 def test_standard_input_is_the_commands(vgpu: Vgpu) -> None:
     assert vgpu(*QUARTER, "--", "cat", input="words").stdout == "words"
 

@@ -36,7 +36,7 @@ def start_kernel(quarter: GrantedClaim, tmp_path: Path) -> Iterator[StartKernel]
     """Return a function that starts a Jupyter kernel of a kernel spec with this provisioner's settings."""
     started: list[KernelManager] = []
 
-    def start(in_slice: bool = True, environment: dict[str, str] | None = None, **config: str) -> KernelManager:
+    def start(in_slice: bool = True, environment: dict[str, str] | None = None, **config: object) -> KernelManager:
         folder = tmp_path / "kernels" / "part"
         folder.mkdir(parents=True, exist_ok=True)
         spec = {
@@ -140,17 +140,27 @@ def test_without_a_wish_a_jupyter_kernel_runs_in_the_whole_slice(
 
 
 @pytest.mark.parametrize(
-    ("memory", "error", "said"),
+    ("config", "environment", "error", "said"),
     [
-        ("2GB i", BadValueError, "2GB i"),
-        ("40GiB", NoCapacityError, "the largest part that would fit now is 19"),
+        ({"memory": "2GB i"}, {}, BadValueError, "2GB i"),
+        ({"memory": "40GiB"}, {}, NoCapacityError, "the largest part that would fit now is 19"),
+        ({"memroy": "2GiB"}, {}, BadValueError, "memroy: '2GiB' is not allowed; only the keys memory and share are"),
+        ({"memory": 2}, {}, BadValueError, 'memory: 2 is not allowed; a text is, as "2GiB" or "1/4"'),
+        ({}, {"JUPYTER_VGPU_KERNEL_MEMROY": "2GiB"}, BadValueError, "JUPYTER_VGPU_KERNEL_MEMORY is, if that was meant"),
     ],
+    ids=["no amount", "too much", "a key misspelt", "a number", "a variable misspelt"],
 )
 def test_what_cannot_be_had_fails_the_start_and_leaves_nothing(
-    node: Node, quarter: GrantedClaim, start_kernel: StartKernel, memory: str, error: type[Exception], said: str
+    node: Node,
+    quarter: GrantedClaim,
+    start_kernel: StartKernel,
+    config: dict[str, Any],
+    environment: dict[str, str],
+    error: type[Exception],
+    said: str,
 ) -> None:
     with pytest.raises(error, match=said):
-        start_kernel(memory=memory)
+        start_kernel(environment=environment, **config)
 
     assert node.user(quarter).subslices() == []
 

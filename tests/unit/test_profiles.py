@@ -145,6 +145,19 @@ def test_a_file_without_profiles_is_refused_by_name(tmp_path: Path, content: str
         load_profiles(path)
 
 
+@pytest.mark.parametrize(
+    "content",
+    ['{"profiles": {"a": {"share": "1/4"}, "a": {"share": 1}}}', '{"profiles": {"a": {"share": "1/4", "share": 1}}}'],
+    ids=["two profiles of one name", "a key twice"],
+)
+def test_of_what_stands_in_a_file_twice_neither_counts(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "profiles.json"
+    path.write_text(content)
+
+    with pytest.raises(BadValueError, match=r"--config: .*profiles.json.* stands there twice"):
+        load_profiles(path)
+
+
 def test_memory_of_a_device_is_rounded_down_to_a_mebibyte() -> None:
     assert Memory(fraction=Fraction(1, 3)).of(10 * (1 << 20)) == 3 << 20
     assert Memory(size_bytes=(5 << 20) - 1).of(1 << 40) == 4 << 20
