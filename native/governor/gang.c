@@ -313,6 +313,7 @@ void jvgpu_cohort_start(jvgpu_cohort_t *cohort)
 {
   jvgpu_governor_start(&cohort->governor);
   cohort->governor.most_overruns = MOST_OVERRUNS;
+  cohort->governor.is_trial_vague = true;
   cohort->holder = -1;
 }
 

@@ -19,6 +19,9 @@
 #define MET 0.97
 #define SECOND_NS (1000 * MS)
 
+// Who has so much of what it filled of a window of its own lacks nothing: a short one says no more than that.
+#define ALL_OF_IT 0.85
+
 // Of a ceiling so much may be saved up.
 #define SAVED_NS (15.0 * MS)
 
@@ -117,9 +120,17 @@ typedef struct crowd_s {
   uint32_t active;
   uint32_t processes;  // of those
   uint32_t eligible;
-  double   behind_ns;  // the neediest one's virtual time, of those that want something
+  bool     is_needed;  // somebody wants something and has less than it could use
+  double   behind_ns;  // the neediest one's virtual time, of those
   double   par_ns;     // of those that always do; nobody else's credit reaches far back of it
 } crowd_t;
+
+// Nobody has to be held back for who leaves much of a window empty and has all that it filled of one. Of a fuller one
+// less is sure: what it filled while its host was kept from launching is less than it can use.
+static bool has_all_it_can_use(const jvgpu_runner_t *runner)
+{
+  return runner->tried_ns != 0 && runner->usual_fill < MOST_EMPTY && runner->use >= runner->usual_fill * ALL_OF_IT;
+}
 
 static crowd_t count_crowd(const jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns)
 {
@@ -132,10 +143,10 @@ static crowd_t count_crowd(const jvgpu_runner_t *runners, uint32_t count, uint64
     if (!runner->is_known) {
       continue;
     }
-    if (is_eligible(runner)) {
-      crowd.behind_ns =
-          crowd.eligible == 0 || runner->virtual_ns < crowd.behind_ns ? runner->virtual_ns : crowd.behind_ns;
-      crowd.eligible += 1;
+    crowd.eligible += is_eligible(runner);
+    if (is_eligible(runner) && !has_all_it_can_use(runner)) {
+      crowd.behind_ns = !crowd.is_needed || runner->virtual_ns < crowd.behind_ns ? runner->virtual_ns : crowd.behind_ns;
+      crowd.is_needed = true;
     }
     if (is_pressed(runner) && (!has_par || runner->virtual_ns < crowd.par_ns)) {
       crowd.par_ns = runner->virtual_ns;
@@ -180,7 +191,7 @@ static bool may_launch(const jvgpu_governor_t *governor, const jvgpu_runner_t *r
   if ((governor->holder >= 0 || governor->next >= 0) && jvgpu_windows_keep_out(governor, runner)) {
     return false;
   }
-  return crowd->eligible < 2 || runner->virtual_ns - crowd->behind_ns <= lag_of(crowd);
+  return crowd->eligible < 2 || !crowd->is_needed || runner->virtual_ns - crowd->behind_ns <= lag_of(crowd);
 }
 
 // The bound is the claim's; its processes that are at work share it.

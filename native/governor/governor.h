@@ -76,6 +76,7 @@ typedef struct jvgpu_runner_s {
   double   use;  // part of the GPU's time that it has, 0..1, lately
   double   entitled;  // part that it is entitled to, 0..1
   double   fill;  // part of a window that it fills, 0..1
+  double   usual_fill;  // the same, no more for one that was fuller
   double   window_total;  // part of its windows in which the GPU worked for anybody, 0..1
   uint32_t missed;  // violations in a row
   uint64_t second_ns;  // when the present second began
@@ -94,6 +95,7 @@ typedef struct jvgpu_governor_s {
   uint64_t over_flight_ns;  // what its holder had under way then
   uint64_t drain_by_ns;  // when that should have happened
   uint32_t most_overruns;  // in a row, after which nobody waits for a runner; set by start, may be changed then
+  bool     is_trial_vague;  // one says little, as where ranks wait for each other; set by start, may be changed then
   uint64_t window_ns;  // when the present window began
   uint64_t quantum_ns;  // how long it may be
   bool     was_given_up;  // its holder had nothing to do any more

@@ -14,6 +14,8 @@
 #define MIXED_EVERY_NS (30000 * MS)
 #define MIXED_FOR_NS (100 * MS)
 #define MIXED_SETTLED_NS (50 * MS)
+// Windows that give so much less than interleaving did are no matter of chance.
+#define FAR 0.95
 #define MOST_PATIENCE_NS (16000 * MS)
 
 // The GPU does more in its windows than while all interleave, as was measured.
@@ -56,10 +58,14 @@ void jvgpu_trials_learn_fill(jvgpu_governor_t *governor, jvgpu_runner_t *runners
   const double own_ns = given_ns < length_ns ? given_ns : length_ns;
   const double fill = own_ns / (length_ns - late_ns);
   learn(&holder->fill, fill < 1.0 ? fill : 1.0);
+  smooth(&holder->usual_fill, fill < 1.0 ? fill : 1.0, holder->tried_ns != 0 ? 0.5 : 1.0);
   learn(&holder->window_total, (own_ns + beside_ns) / length_ns);
   holder->tried_ns = now_ns;
-  const uint64_t doubled_ns = holder->patience_ns * 2 < MOST_PATIENCE_NS ? holder->patience_ns * 2 : MOST_PATIENCE_NS;
-  holder->patience_ns = jvgpu_trials_is_heavy(governor, holder) ? PATIENCE_NS : doubled_ns;
+  const bool     is_far = !governor->is_trial_vague && holder->window_total < governor->mixed_total * FAR;
+  const uint64_t longer_ns = holder->patience_ns * (is_far ? 4 : 2);
+  holder->patience_ns = jvgpu_trials_is_heavy(governor, holder) ? PATIENCE_NS
+                        : longer_ns < MOST_PATIENCE_NS          ? longer_ns
+                                                                : MOST_PATIENCE_NS;
 }
 
 // While nobody holds a window and two or more could use one: what does the GPU do? Summed up over some time,

@@ -18,6 +18,8 @@
 #define NOT_WAITED_FOR_NS (10000 * MS)
 // A holder with nothing to do for so long has given its window up.
 #define YIELD_NS (MS / 2)
+// A trial that is mostly empty after so long is over.
+#define LEAST_TRIAL_NS (3 * MS)
 // Between two looks where a window is to begin or to end.
 #define HANDOVER_LOOK_NS (MS / 20)
 
@@ -161,11 +163,20 @@ static bool have_drained(const jvgpu_governor_t *governor, jvgpu_runner_t *runne
   return true;
 }
 
+// A trial of which the holder has filled little by now says what it was to say: the others stand meanwhile.
+static bool is_told(const jvgpu_governor_t *governor, uint64_t now_ns)
+{
+  const uint64_t length_ns = now_ns - governor->window_ns;
+  return governor->is_trial && !governor->is_trial_vague && length_ns >= LEAST_TRIAL_NS &&
+         (double)governor->window_given_ns < (double)length_ns * MOST_EMPTY;
+}
+
 // By its length, or because its holder has nothing to do, or may not.
 static bool is_window_over(jvgpu_governor_t *governor, const jvgpu_runner_t *holder, uint64_t now_ns)
 {
   governor->was_given_up = !holder->wants && now_ns - holder->active_ns > YIELD_NS;
-  return now_ns - governor->window_ns >= governor->quantum_ns || governor->was_given_up || holder->is_capped;
+  return now_ns - governor->window_ns >= governor->quantum_ns || governor->was_given_up || holder->is_capped ||
+         is_told(governor, now_ns);
 }
 
 // What is charged in a window, and until it has drained.
@@ -286,6 +297,8 @@ uint64_t jvgpu_windows_pause(const jvgpu_governor_t *governor, const jvgpu_runne
   const jvgpu_runner_t *holder = &runners[governor->holder];
   const uint64_t        end_ns = governor->window_ns + governor->quantum_ns;
   const uint64_t        given_up_ns = (holder->wants ? now_ns + holder->flight_ns : holder->active_ns) + YIELD_NS;
-  const uint64_t        at_ns = given_up_ns < end_ns ? given_up_ns : end_ns;
+  const uint64_t        told_ns = governor->window_ns + LEAST_TRIAL_NS;
+  uint64_t              at_ns = given_up_ns < end_ns ? given_up_ns : end_ns;
+  at_ns = governor->is_trial && told_ns > now_ns && told_ns < at_ns ? told_ns : at_ns;
   return at_ns > now_ns + HANDOVER_LOOK_NS ? at_ns - now_ns : HANDOVER_LOOK_NS;
 }
