@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from prometheus_client import CONTENT_TYPE_LATEST as CONTENT_TYPE
 from prometheus_client import CollectorRegistry, generate_latest
@@ -11,11 +12,138 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from jupyter_vgpu.agent.events import KINDS
-from jupyter_vgpu.agent.figures import NS
+from jupyter_vgpu.agent.figures import NS, Totals
 from jupyter_vgpu.agent.service import Agent
+from jupyter_vgpu.agent.tenant import Tenant
+from jupyter_vgpu.steering import Guaranteed, Steered
 from jupyter_vgpu.units import PPM
 
 __all__ = ["CONTENT_TYPE", "render"]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What the agent knows of one claim on one device."""
+
+    limit_bytes: int
+    used_bytes: int
+    overhead_bytes: int
+    drift_bytes: int
+    totals: Totals
+    steered: Steered | None  # None = time is left to the driver
+    guaranteed: Guaranteed | None  # None = nothing is
+
+    @classmethod
+    def of(cls, tenant: Tenant, index: int, agent: Agent) -> _Seen:
+        return cls(
+            limit_bytes=tenant.claim.grants[index].memory_bytes,
+            used_bytes=tenant.memory_bytes(index),
+            overhead_bytes=tenant.overhead_bytes(index),
+            drift_bytes=agent.drift_bytes(tenant, index),
+            totals=tenant.totals(index),
+            steered=tenant.steered(index),
+            guaranteed=tenant.guaranteed(index),
+        )
+
+
+@dataclass(frozen=True)
+class _Figure:
+    """One metric of a claim on a device: `read` returns its value, `None` where it is not known."""
+
+    kind: type[GaugeMetricFamily] | type[CounterMetricFamily]
+    name: str
+    text: str
+    read: Callable[[_Seen], float | None]
+
+    def family(self) -> GaugeMetricFamily | CounterMetricFamily:
+        return self.kind(f"jupyter_vgpu_claim_{self.name}", self.text, labels=["claim", "tenant", "hub", "uuid"])
+
+
+def _governed(read: Callable[[Steered], float]) -> Callable[[_Seen], float | None]:
+    return lambda seen: None if seen.steered is None else read(seen.steered)
+
+
+def _kept(read: Callable[[Guaranteed], float]) -> Callable[[_Seen], float | None]:
+    return lambda seen: None if seen.guaranteed is None else read(seen.guaranteed)
+
+
+_GAUGE, _COUNTER = GaugeMetricFamily, CounterMetricFamily
+_FIGURES = (
+    _Figure(_GAUGE, "memory_limit_bytes", "Memory limit.", lambda seen: seen.limit_bytes),
+    _Figure(_GAUGE, "memory_used_bytes", "Memory in use.", lambda seen: seen.used_bytes),
+    _Figure(
+        _GAUGE, "memory_overhead_bytes", "Of the memory in use, what no call shows.", lambda seen: seen.overhead_bytes
+    ),
+    _Figure(
+        _GAUGE,
+        "memory_drift_bytes",
+        "What NVML saw throughout the last second beyond what is charged; negative: less.",
+        lambda seen: seen.drift_bytes,
+    ),
+    _Figure(_COUNTER, "launches", "Launches.", lambda seen: seen.totals.launches),
+    _Figure(_COUNTER, "gpu_time_seconds", "GPU time had.", lambda seen: seen.totals.busy_ns / NS),
+    _Figure(
+        _COUNTER,
+        "waited_seconds",
+        "Time with work in flight, less GPU time.",
+        lambda seen: seen.totals.waited_ns / NS,
+    ),
+    _Figure(
+        _COUNTER,
+        "sm_seconds",
+        "GPU time, times the part of the SMs that the launches could fill.",
+        lambda seen: seen.totals.sm_ns / NS,
+    ),
+    _Figure(
+        _COUNTER,
+        "throttled_launches",
+        "Launches that had to wait for leave to go.",
+        lambda seen: seen.totals.throttled,
+    ),
+    _Figure(
+        _COUNTER,
+        "gated_seconds",
+        "Time that launches waited for leave to go.",
+        lambda seen: seen.totals.gated_ns / NS,
+    ),
+    _Figure(_COUNTER, "windows", "Exclusive windows given.", _governed(lambda steered: steered.windows)),
+    _Figure(
+        _COUNTER,
+        "overruns",
+        "Windows that were not drained in time.",
+        _governed(lambda steered: steered.overruns),
+    ),
+    _Figure(
+        _COUNTER,
+        "violations",
+        "Seconds in which the promised share was wanted all the time and not had.",
+        _governed(lambda steered: steered.violations),
+    ),
+    _Figure(
+        _GAUGE,
+        "entitled_ratio",
+        "Weighted max-min fair part of the device's time.",
+        _governed(lambda steered: steered.entitled),
+    ),
+    _Figure(
+        _GAUGE,
+        "guarantee_ratio",
+        "Guaranteed part of the device's time in each second in which that much is wanted.",
+        _kept(lambda kept: kept.least),
+    ),
+    _Figure(
+        _COUNTER,
+        "guarantee_violations",
+        "Seconds in which the claim would have used what it is guaranteed and had less.",
+        _kept(lambda kept: kept.violations),
+    ),
+    _Figure(
+        _GAUGE,
+        "raised",
+        "1 while the guarantee was missed three times in a row.",
+        _kept(lambda kept: kept.is_raised),
+    ),
+)
 
 
 class _AgentCollector(Collector):
@@ -43,58 +171,7 @@ class _AgentCollector(Collector):
         yield from (total, free, share)
 
     def _claims(self) -> Iterable[Metric]:
-        of_claim = ["claim", "tenant", "hub", "uuid"]
-        limit = GaugeMetricFamily("jupyter_vgpu_claim_memory_limit_bytes", "Memory limit.", labels=of_claim)
-        used = GaugeMetricFamily("jupyter_vgpu_claim_memory_used_bytes", "Memory in use.", labels=of_claim)
-        drift = GaugeMetricFamily(
-            "jupyter_vgpu_claim_memory_drift_bytes",
-            "What NVML saw throughout the last second beyond what is charged; negative: less.",
-            labels=of_claim,
-        )
-        overhead = GaugeMetricFamily(
-            "jupyter_vgpu_claim_memory_overhead_bytes", "Of the memory in use, what no call shows.", labels=of_claim
-        )
-        launches = CounterMetricFamily("jupyter_vgpu_claim_launches", "Launches.", labels=of_claim)
-        gpu_time = CounterMetricFamily("jupyter_vgpu_claim_gpu_time_seconds", "GPU time had.", labels=of_claim)
-        waited = CounterMetricFamily(
-            "jupyter_vgpu_claim_waited_seconds", "Time with work in flight, less GPU time.", labels=of_claim
-        )
-        sm_time = CounterMetricFamily(
-            "jupyter_vgpu_claim_sm_seconds",
-            "GPU time, times the part of the SMs that the launches could fill.",
-            labels=of_claim,
-        )
-        throttled = CounterMetricFamily(
-            "jupyter_vgpu_claim_throttled_launches", "Launches that had to wait for leave to go.", labels=of_claim
-        )
-        gated = CounterMetricFamily(
-            "jupyter_vgpu_claim_gated_seconds", "Time that launches waited for leave to go.", labels=of_claim
-        )
-        windows = CounterMetricFamily("jupyter_vgpu_claim_windows", "Exclusive windows given.", labels=of_claim)
-        overruns = CounterMetricFamily(
-            "jupyter_vgpu_claim_overruns", "Windows that were not drained in time.", labels=of_claim
-        )
-        violations = CounterMetricFamily(
-            "jupyter_vgpu_claim_violations",
-            "Seconds in which the promised share was wanted all the time and not had.",
-            labels=of_claim,
-        )
-        entitled = GaugeMetricFamily(
-            "jupyter_vgpu_claim_entitled_ratio", "Weighted max-min fair part of the device's time.", labels=of_claim
-        )
-        least = GaugeMetricFamily(
-            "jupyter_vgpu_claim_guarantee_ratio",
-            "Guaranteed part of the device's time in each second in which that much is wanted.",
-            labels=of_claim,
-        )
-        missed = CounterMetricFamily(
-            "jupyter_vgpu_claim_guarantee_violations",
-            "Seconds in which the claim would have used what it is guaranteed and had less.",
-            labels=of_claim,
-        )
-        raised = GaugeMetricFamily(
-            "jupyter_vgpu_claim_raised", "1 while the guarantee was missed three times in a row.", labels=of_claim
-        )
+        families = [figure.family() for figure in _FIGURES]
         processes = GaugeMetricFamily(
             "jupyter_vgpu_claim_processes", "Attached processes.", labels=["claim", "tenant", "hub"]
         )
@@ -107,31 +184,16 @@ class _AgentCollector(Collector):
             claim = tenant.claim
             who = [claim.claim_id, claim.tenant, claim.hub]
             for index, grant in enumerate(claim.grants):
-                limit.add_metric([*who, grant.uuid], grant.memory_bytes)
-                used.add_metric([*who, grant.uuid], tenant.memory_bytes(index))
-                overhead.add_metric([*who, grant.uuid], tenant.overhead_bytes(index))
-                drift.add_metric([*who, grant.uuid], self._agent.drift_bytes(tenant, index))
-                totals = tenant.totals(index)
-                launches.add_metric([*who, grant.uuid], totals.launches)
-                gpu_time.add_metric([*who, grant.uuid], totals.busy_ns / NS)
-                waited.add_metric([*who, grant.uuid], totals.waited_ns / NS)
-                sm_time.add_metric([*who, grant.uuid], totals.sm_ns / NS)
-                throttled.add_metric([*who, grant.uuid], totals.throttled)
-                gated.add_metric([*who, grant.uuid], totals.gated_ns / NS)
-                if (steered := tenant.steered(index)) is not None:
-                    windows.add_metric([*who, grant.uuid], steered.windows)
-                    overruns.add_metric([*who, grant.uuid], steered.overruns)
-                    violations.add_metric([*who, grant.uuid], steered.violations)
-                    entitled.add_metric([*who, grant.uuid], steered.entitled)
-                if (kept := tenant.guaranteed(index)) is not None:
-                    least.add_metric([*who, grant.uuid], kept.least)
-                    missed.add_metric([*who, grant.uuid], kept.violations)
-                    raised.add_metric([*who, grant.uuid], kept.is_raised)
+                seen = _Seen.of(tenant, index, self._agent)
+                for figure, family in zip(_FIGURES, families, strict=True):
+                    if (value := figure.read(seen)) is not None:
+                        family.add_metric([*who, grant.uuid], value)
             processes.add_metric(who, len(tenant.processes))
-            seen = tenant.verification
-            verified.add_metric([*who, claim.backend], float(seen is not None and seen.enforcement.is_verified))
-        yield from (limit, used, overhead, drift, launches, gpu_time, waited, sm_time, throttled, gated)
-        yield from (windows, overruns, violations, entitled, least, missed, raised, processes, verified)
+            verification = tenant.verification
+            verified.add_metric(
+                [*who, claim.backend], float(verification is not None and verification.enforcement.is_verified)
+            )
+        yield from (*families, processes, verified)
 
     def _events(self) -> Iterable[Metric]:
         events = self._agent.events
