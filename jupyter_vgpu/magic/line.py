@@ -9,6 +9,7 @@ import ast
 import json
 import time
 from collections.abc import Callable
+from difflib import get_close_matches
 from types import CodeType
 from typing import Any
 
@@ -54,10 +55,12 @@ class VGPUMagics(Magics):
         ``view = %vgpu`` keeps the figures: ``view.slice_info`` and ``view.usage``
         are dictionaries, sizes in bytes.
         """
+        # A traceback is the cell's own. source: IPython, core/ultratb.py
+        __tracebackhide__ = True
         try:
             arguments = parse_argstring(self.vgpu, line)
         except UsageError as error:
-            raise UsageError(f"%vgpu: {error}; allowed are {_ALLOWED}") from error
+            raise UsageError(f"%vgpu: {error}; allowed are {_ALLOWED}{_meant(line)}") from error
         if arguments.help:
             _say(self.vgpu.parser.format_help().removeprefix("::\n\n"))
             return None
@@ -68,13 +71,14 @@ class VGPUMagics(Magics):
             return None
         views: dict[str, Callable[[], View]] = {"status": read_view, "top": read_top, "free": free_caches}
         if arguments.what not in views:
-            raise UsageError(f"%vgpu: {arguments.what!r} is not known; allowed are {_ALLOWED}")
+            raise UsageError(f"%vgpu: {arguments.what!r} is not known; allowed are {_ALLOWED}{_meant(line)}")
         if arguments.seconds is not None:
             raise UsageError(f"%vgpu: --seconds is for `%vgpu watch`; {arguments.what} takes --json, or nothing at all")
         view: View = views[arguments.what]()
         return _shown(view, arguments.json)
 
     def _measure(self, cell: str, arguments: Any) -> View | None:
+        __tracebackhide__ = True
         if arguments.what != "status":
             raise UsageError(f"%%vgpu: {arguments.what!r} is not known; {_ALLOWED_ABOVE_A_CELL}")
         if arguments.seconds is not None:
@@ -84,7 +88,10 @@ class VGPUMagics(Magics):
         source = shell.transform_cell(cell)
         if shell.should_run_async(cell, transformed_cell=source):
             raise UsageError("%%vgpu: a cell with `await` outside a function is not measured; put it into one")
-        name = shell.compile.cache(source, shell.execution_count, raw_code=cell)
+        # Newer shells count before they run a cell, older ones after it.
+        running = shell.displayhook.exec_result
+        number = (running and running.execution_count) or shell.execution_count
+        name = shell.compile.cache(source, number, raw_code=cell)
         tree = shell.transform_ast(ast.parse(source, name))
         # The shell's own compiler knows the `from __future__` lines of the cells before.
         compile_tree: Callable[..., CodeType] = shell.compile
@@ -107,8 +114,17 @@ class VGPUMagics(Magics):
         return _shown(watch.cost(), arguments.json) if watch.is_of_this_process else None
 
 
-_ALLOWED = "status, top, free, watch, --json, --seconds, --help, or nothing at all"
+_WORDS = ("status", "top", "free", "watch", "--json", "--seconds", "--help")
+_ALLOWED = f"{', '.join(_WORDS)}, or nothing at all"
 _ALLOWED_ABOVE_A_CELL = "allowed are --json, --help, or nothing at all"
+
+
+def _meant(line: str) -> str:
+    """Return a question about the first word that is nearly one of `_WORDS`; nothing where there is none."""
+    for word in line.split():
+        if word not in _WORDS and (near := get_close_matches(word.lower(), _WORDS, 1)):
+            return f". Did you mean {near[0]}?"
+    return ""
 
 
 def read_view() -> SliceView:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable
 from fractions import Fraction
@@ -162,6 +163,9 @@ def test_the_cell_prints_and_shows_what_it_would_without(measured: list[dict[str
 
 def test_a_cell_that_fails_fails_with_its_own_error_and_still_shows_its_cost(measured: list[dict[str, Any]]) -> None:
     assert measured[3]["error"] == "RuntimeError: CUDA_ERROR_OUT_OF_MEMORY"
+    traceback = re.sub(r"\x1b\[[\d;]*m", "", measured[3]["printed"])
+    assert set(re.findall(r"In ?\[(\d+)\]", traceback)) == {"2", "5"}, "START and this cell"
+    assert "jupyter_vgpu" not in traceback
     assert "peak memory" in measured[3]["displayed"][0]["text/plain"]
     # The names of the cells before are there afterwards.
     assert measured[6]["error"] == ""
@@ -187,6 +191,16 @@ def test_a_cell_that_forks_shows_its_cost_once(run_cells: RunCells, then: str) -
 @pytest.mark.parametrize(("place", "said"), [(4, "put it into one"), (5, "'top' is not known")])
 def test_what_cannot_be_measured_is_refused(measured: list[dict[str, Any]], place: int, said: str) -> None:
     assert said in measured[place]["error"]
+
+
+def test_a_slip_is_refused_with_what_was_probably_meant(run_cells: RunCells) -> None:
+    errors = [result["error"] for result in run_cells("%vgpu tpo", "%vgpu FREE", "%vgpu xyzzy", in_slice=False)]
+
+    assert [error.rpartition("nothing at all")[2] for error in errors] == [
+        ". Did you mean top?",
+        ". Did you mean free?",
+        "",
+    ]
 
 
 def test_without_a_slice_a_cell_runs_and_says_so(run_cells: RunCells) -> None:

@@ -129,6 +129,7 @@ def test_an_unknown_argument_is_refused_with_what_is_allowed(in_slice: Results, 
     for results in (in_slice, without):
         assert "--jsno" in results[TYPO]["error"]
         assert "allowed are status, top, free, watch, --json" in results[TYPO]["error"]
+        assert results[TYPO]["error"].endswith("Did you mean --json?")
         assert results[TYPO]["shown"] == {}
 
 
