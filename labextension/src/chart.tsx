@@ -29,13 +29,14 @@ export function GpuTimeChart(
       ? null
       : Math.min(1, value + waiting);
   });
+  // What ran is drawn over what waited: where nothing did, the two are one.
   const lines: IPlotLine[] = [
+    { values: [null, ...waited], colour: '--jp-warn-color1', shadeTo: 1 },
     {
       values: [null, ...line.gpuTime],
       colour: '--jp-brand-color1',
       shadeTo: -1
     },
-    { values: [null, ...waited], colour: '--jp-warn-color1', shadeTo: 0 },
     { values: always(share), colour: '--jp-success-color1', isDashed: true },
     { values: always(ceiling), colour: '--jp-error-color1', isDashed: true }
   ];

@@ -76,11 +76,17 @@ export function sessionWarnings(
     gpu_hours_limit !== undefined &&
     gpu_hours_left <= LITTLE * gpu_hours_limit
   ) {
+    const left = hours(session, gpu_hours_left, trans);
     warnings.push(
-      trans.__(
-        'Your GPU-hours are nearly used up: %1 left. This server goes on; once they are, no other starts with a GPU until some come back.',
-        hours(session, gpu_hours_left, trans)
-      )
+      gpu_hours_left > 0
+        ? trans.__(
+            'Your GPU-hours are nearly used up: %1 left. This server goes on; once they are, no other starts with a GPU until some come back.',
+            left
+          )
+        : trans.__(
+            'Your GPU-hours are used up: %1 left. This server goes on; no other starts with a GPU until some come back.',
+            left
+          )
     );
   }
   if (left_seconds !== undefined && left_seconds <= SOON_SECONDS) {

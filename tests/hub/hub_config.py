@@ -1,6 +1,7 @@
 """Configuration of the hub under test: a real one, real proxy, real single-user servers, everything on loopback.
 
-Users called slow…, late…, broken… and quick… have servers like that; all else is as an admin would write it.
+Users called slow…, late…, broken… and quick… have servers like that, those called lab… JupyterLab; all else is as an
+admin would write it.
 """
 
 import asyncio
@@ -81,6 +82,9 @@ def before(spawner):
     if spawner.user.name.startswith("quick"):
         spawner.cmd = [sys.executable, "-I", str(Path(__file__).with_name("quick_server.py"))]
         spawner.args = []
+    if spawner.user.name.startswith("lab"):
+        bare = ("JUPYTERHUB_SINGLEUSER_APP", "JUPYTER_NO_CONFIG")
+        spawner.environment = {name: value for name, value in spawner.environment.items() if name not in bare}
 
 
 def after(spawner):

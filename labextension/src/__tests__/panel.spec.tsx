@@ -185,15 +185,16 @@ describe('SlicePanel', () => {
     expect(actions.keep).toHaveBeenCalledTimes(1);
   });
 
-  it('warns when the quota is nearly used up', async () => {
-    const session = { gpu_hours_left: 0.42, gpu_hours_limit: 20 };
+  it.each([
+    [0.42, 'Your GPU-hours are nearly used up: 0.42 of 20 left.'],
+    [0, 'Your GPU-hours are used up: 0 of 20 left.']
+  ])('warns when %d hours of the quota are left', async (left, warning) => {
+    const session = { gpu_hours_left: left, gpu_hours_limit: 20 };
     listener().onReading({ ...okReading(), session });
     await drawn(panel);
 
     const live = panel.node.querySelector('[aria-live="polite"]');
-    expect(live?.textContent).toContain(
-      'Your GPU-hours are nearly used up: 0.42 of 20 left. This server goes on'
-    );
+    expect(live?.textContent).toContain(`${warning} This server goes on`);
   });
 
   it('offers parts of the slice, also to a notebook that does not use it', async () => {

@@ -19,7 +19,10 @@ PROFILES = {
 }
 SETTINGS = {
     "queue_timeout_seconds": 120.0,
-    "quotas": {"members": {"course": {"slices": 2, "gpu_hours": 20}}, "users": {"quick-spent": {"gpu_hours": 0.001}}},
+    "quotas": {
+        "members": {"course": {"slices": 2, "gpu_hours": 20}},
+        "users": {"quick-spent": {"gpu_hours": 0.001}, "lab-spent": {"gpu_hours": 0.0001}},
+    },
 }
 
 
