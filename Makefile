@@ -23,7 +23,11 @@ WORKERS ?= $(shell nproc | awk '{print $$1 < 3 ? $$1 + 1 : 4}')
 
 # npm and yarn would leave a cache of compiled modules in /tmp.
 export NODE_DISABLE_COMPILE_CACHE := 1
-export VENV PYTHON WORKERS
+# Node knows no certificates but its own; pip and git here trust what the system does, a company's own included.
+ifneq ($(wildcard /etc/ssl/certs/ca-certificates.crt),)
+export NODE_EXTRA_CA_CERTS ?= /etc/ssl/certs/ca-certificates.crt
+endif
+export VENV PYTHON WORKERS DEMO_PORT
 BIN := $(abspath $(VENV))/bin
 export PATH := $(BIN):$(PATH)
 BENCH_PYTHON ?= $(BIN)/python
@@ -33,9 +37,11 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .SUFFIXES:
+.DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
 JOBS := $(shell nproc)
+AT_LENGTH := tools/at-length.sh
 PANEL := jupyter_vgpu/labextension/package.json
 PANEL_SOURCES := $(shell find labextension -not -path '*/node_modules/*' -not -path '*/.yarn/*' \
   -not -path 'labextension/lib/*' -not -path '*/coverage/*' -type f -not -name '*.tsbuildinfo')
@@ -49,22 +55,31 @@ help: ## Say what there is to make
 # --- to run ------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: setup-demo ## Run a JupyterHub with GPU slices on this machine; Ctrl-C ends it and removes all traces
+demo: setup-port setup-demo ## Run a JupyterHub with GPU slices on this machine; Ctrl-C ends it and removes all traces
 	@exec $(BIN)/python demo/run.py --port "$(DEMO_PORT)" --board "$(DEMO_BOARD)"
+
+# What would else be found after minutes of set-up. demo/run.py looks more closely.
+.PHONY: setup-port
+setup-port:
+	@if ! [[ "$$DEMO_PORT" =~ ^[0-9]{1,5}$$ ]]; then \
+	  echo "make demo: DEMO_PORT: '$$DEMO_PORT' is not allowed; a port number from 1 to 65535 is, as in DEMO_PORT=8888" >&2; exit 1; fi
+	@if (exec 3<>"/dev/tcp/127.0.0.1/$$DEMO_PORT") 2>/dev/null; then \
+	  echo "make demo: port $$DEMO_PORT on 127.0.0.1 is in use; choose another, as in DEMO_PORT=8888" >&2; exit 1; fi
 
 # --- to build ----------------------------------------------------------------------------------------
 
 .PHONY: native
 native: setup-build ## Compile the native libraries into jupyter_vgpu/lib
-	@cmake -S native -B build/native >build/native.log || { cat build/native.log; exit 1; }
-	@cmake --build build/native --target install --parallel $(JOBS) >build/native.log || { cat build/native.log; exit 1; }
+	@[ -e build/native/CMakeCache.txt ] || echo '==> compiling the native libraries'
+	@$(AT_LENGTH) build/native.log cmake -S native -B build/native
+	@$(AT_LENGTH) build/native.log cmake --build build/native --target install --parallel $(JOBS)
 
 .PHONY: labextension
 labextension: setup-build $(PANEL) ## Build the JupyterLab panel into jupyter_vgpu/labextension
 
 $(PANEL): $(PANEL_SOURCES)
-	@echo '==> building the JupyterLab panel (a minute on a fresh machine)'
-	@{ cd labextension && jlpm install --immutable && jlpm build:prod; } >build/panel.log 2>&1 || { cat build/panel.log; exit 1; }
+	@echo '==> building the JupyterLab panel (a minute or two on a fresh machine)'
+	@$(AT_LENGTH) build/panel.log bash -c 'cd labextension && jlpm install --immutable && jlpm build:prod'
 	@touch $@
 
 .PHONY: wheel
@@ -113,17 +128,17 @@ format: setup-test ## Bring all sources into their style
 
 .PHONY: test-native
 test-native: native ## Run the C tests, then again under the address and undefined-behaviour sanitizers
-	cmake --build build/native --parallel $(JOBS) >build/native.log || { cat build/native.log; exit 1; }
+	$(AT_LENGTH) build/native.log cmake --build build/native --parallel $(JOBS)
 	ctest --test-dir build/native --output-on-failure
-	cmake -S native -B build/native-sanitized -DJVGPU_SANITIZE=ON >build/native.log || { cat build/native.log; exit 1; }
-	cmake --build build/native-sanitized --parallel $(JOBS) >build/native.log || { cat build/native.log; exit 1; }
+	$(AT_LENGTH) build/native.log cmake -S native -B build/native-sanitized -DJVGPU_SANITIZE=ON
+	$(AT_LENGTH) build/native.log cmake --build build/native-sanitized --parallel $(JOBS)
 	ctest --test-dir build/native-sanitized --output-on-failure
 
 .PHONY: test-races
 # The thread sanitizer wants its memory where the host kernel's randomisation may put something else.
 test-races: native ## Run the C tests under the thread sanitizer
-	cmake -S native -B build/native-threads -DJVGPU_SANITIZE=THREAD >build/native.log || { cat build/native.log; exit 1; }
-	cmake --build build/native-threads --parallel $(JOBS) >build/native.log || { cat build/native.log; exit 1; }
+	$(AT_LENGTH) build/native.log cmake -S native -B build/native-threads -DJVGPU_SANITIZE=THREAD
+	$(AT_LENGTH) build/native.log cmake --build build/native-threads --parallel $(JOBS)
 	setarch --addr-no-randomize ctest --test-dir build/native-threads --output-on-failure
 
 .PHONY: test-panel

@@ -31,6 +31,7 @@ HERE = Path(__file__).resolve().parent
 FOLDER = HERE.parent / ".demo"
 USERS = ("alice", "bob")
 NOTEBOOK = "try-your-slice.ipynb"
+OTHER_BOARD = "make demo DEMO_BOARD=h200 for another"
 # source: unix(7), sun_path. The agent's longest socket name is attach.sock.
 LONGEST_RUNTIME_DIR = 107 - len("/attach.sock")
 
@@ -70,7 +71,10 @@ def run(port: int, board: str, stop: threading.Event) -> None:
     """
     adopt_orphans()
     password = secrets.token_urlsafe(6)
-    board = board or board_for_this_machine()
+    if board:
+        print(f"==> the demo runs on a simulated board, as asked: {board}")
+    else:
+        board = board_for_this_machine()
     runtime_dir = prepare_folder()
     try:
         print("==> starting hub, proxy and agent", flush=True)
@@ -104,7 +108,7 @@ def checked_port(text: str) -> int:
     except OSError as error:
         raise DemoError(
             f"port {port} on 127.0.0.1 cannot be used ({error.strerror}); "
-            f"choose another: make demo DEMO_PORT={port + 1 if port < 65535 else 8000}"
+            f"choose another: make demo DEMO_PORT={port + 1 if 1024 <= port < 65535 else 8000}"
         ) from error
     return port
 
@@ -132,7 +136,7 @@ def board_for_this_machine() -> str:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
         print(f"==> there is no NVIDIA driver on this machine ({error})")
-        print(f"==> the demo runs on a simulated {DEFAULT_BOARD} board instead")
+        print(f"==> the demo runs on a simulated {DEFAULT_BOARD} board instead ({OTHER_BOARD})")
         return DEFAULT_BOARD
     try:
         count = pynvml.nvmlDeviceGetCount()
@@ -140,7 +144,8 @@ def board_for_this_machine() -> str:
     finally:
         pynvml.nvmlShutdown()
     if not names:
-        print(f"==> the NVIDIA driver knows no device: the demo runs on a simulated {DEFAULT_BOARD} board")
+        print("==> the NVIDIA driver knows no device")
+        print(f"==> the demo runs on a simulated {DEFAULT_BOARD} board instead ({OTHER_BOARD})")
         return DEFAULT_BOARD
     print(f"==> the demo runs on this machine's {', '.join(names)}")
     return ""
@@ -173,12 +178,21 @@ def welcome(port: int, password: str) -> str:
     Open        http://127.0.0.1:{port}
     Log in as   {" or ".join(USERS)}
     Password    {password}
-
+{_from_afar(port)}
     Pick a slice, open {NOTEBOOK}, choose Run > Run All Cells, and watch the GPU tab on the right.
     Demo, not isolated: hub, agent and users run as one host user here.
 
     Ctrl-C ends the demo and removes all traces.
 """
+
+
+def _from_afar(port: int) -> str:
+    # Whoever came by ssh has the browser elsewhere, and the demo listens on this machine's loopback interface alone.
+    connection = os.environ.get("SSH_CONNECTION", "").split()
+    if len(connection) != 4:
+        return ""
+    target = f"{os.environ.get('USER', 'YOU')}@{connection[2]}"
+    return f"\n    First, where your browser is:   ssh -N -L {port}:127.0.0.1:{port} {target}\n"
 
 
 if __name__ == "__main__":

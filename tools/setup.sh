@@ -18,6 +18,8 @@ venv=${VENV:-.venv}
 stamps=$venv/.jupyter-vgpu
 missing=()
 
+# What takes long is said first and then runs out of sight.
+at_length() { tools/at-length.sh build/setup.log "$@"; }
 say() { printf '==> %s\n' "$*" >&2; }
 fail() { printf '%s\n' "$@" >&2; exit 1; }
 
@@ -51,24 +53,28 @@ find_browser() {
   compgen -G "${PLAYWRIGHT_BROWSERS_PATH:-$HOME/.cache/ms-playwright}/chromium*" >/dev/null
 }
 
+# Sets `as_root` to what makes a command root's; false where nothing does. At a terminal sudo may ask for a password.
+find_root() {
+  as_root=()
+  if [ "$(id -u)" = 0 ]; then return; fi
+  as_root=(sudo)
+  have sudo && { sudo -n true 2>/dev/null || { [ -t 0 ] && say "to install Debian packages: $*" && sudo -v; }; }
+}
+
 apt_install() {
-  local as_root=()
   local command="apt-get install -y --no-install-recommends $*"
   if ! have apt-get; then
     fail "This needs what Debian calls: $*" "There is no apt-get here; install them your system's way and run make again."
   fi
-  if [ "$(id -u)" != 0 ]; then
-    if have sudo && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then
-      as_root=(sudo)
-    else
-      fail "This needs Debian packages that are not installed: $*" "Install them and run make again:" "    sudo $command"
-    fi
-  fi
+  find_root "$@" || fail "This needs Debian packages that are not installed: $*" "Install them and run make again:" \
+    "    sudo $command"
   say "installing Debian packages: $*"
   # An old package list names versions that are gone; a broken third-party source must not stop us.
-  "${as_root[@]}" apt-get update -q >/dev/null || say "apt-get update had errors; going on with the lists there are"
+  "${as_root[@]}" apt-get update -q >build/setup.log 2>&1 </dev/null ||
+    say "apt-get update had errors; going on with the lists there are"
+  # A new machine in a cloud updates itself in its first minutes and holds the lock meanwhile.
   # shellcheck disable=SC2086  # one word each, on purpose
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $command >/dev/null </dev/null
+  at_length "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $command -o DPkg::Lock::Timeout=600
 }
 
 system_packages() {
@@ -96,7 +102,7 @@ system_packages() {
 
 # --- what pip and npm bring, into the virtual environment ---------------------------------------------
 
-pip() { "$venv/bin/python" -m pip --disable-pip-version-check install --quiet --quiet "$@"; }
+pip() { at_length "$venv/bin/python" -m pip --disable-pip-version-check install --progress-bar off "$@"; }
 
 # True if stamp $1 holds the checksum of the rest of the arguments (files).
 is_current() {
@@ -121,11 +127,13 @@ newer_cmake() {
 }
 
 build_tools() {
-  if [ ! -x "$venv/bin/python" ]; then
+  # One without pip was cut short; one whose Python is gone knows none of the packages in it.
+  if ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then
     local python
     python=$(find_python)
     say "making a virtual environment in $venv with $python ($("$python" -V))"
-    "$python" -m venv "$venv"
+    rm -rf "$stamps"
+    at_length "$python" -m venv "$venv"
   fi
   mkdir -p "$stamps"
   PATH=$(cd "$venv/bin" && pwd):$PATH
@@ -147,24 +155,42 @@ build_tools() {
 this_package() {
   if is_current "$1" pyproject.toml hatch_build.py tools/setup.sh; then return; fi
   say "installing this package and what [$1] needs into $venv (a minute on a fresh machine)"
-  pip --no-build-isolation --editable ".[$1]"
+  # Ours is built with the tools that are here; what it needs, by pip in a place of its own: a package without a wheel
+  # would not find its tools here.
+  pip --no-build-isolation --no-deps --editable .
+  pip "jupyter-vgpu[$1]"
   mark "$1" pyproject.toml hatch_build.py tools/setup.sh
 }
 
 proxy() {
   if [ -x "$venv/bin/configurable-http-proxy" ]; then return; fi
   say "installing JupyterHub's proxy into $venv"
-  npm install --global --silent --no-fund --no-audit --prefix "$venv" configurable-http-proxy@5 >/dev/null
+  at_length npm install --global --no-fund --no-audit --prefix "$venv" configurable-http-proxy@5
 }
 
 browser() {
   if find_browser; then return; fi
+  # A server has next to none of the libraries that it wants.
+  say "installing what a browser for the tests needs"
+  { find_root "what a browser needs" &&
+    at_length "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "$venv/bin/playwright" install-deps chromium; } ||
+    say "that could not be done; if the browser does not start: sudo $venv/bin/playwright install-deps chromium"
   say "downloading a browser for the tests"
-  "$venv/bin/playwright" install chromium
+  at_length "$venv/bin/playwright" install chromium
 }
 
+# Said before the first long wait. Not refused where room is short: some of it may be there already, or lie elsewhere.
+announce() {
+  if [ -e "$stamps/build" ]; then return; fi
+  say "setting up, once: some minutes, and 1 to 2 GB in this folder; the next time this takes seconds"
+  local free_mb
+  free_mb=$(df -Pm . | awk 'NR == 2 {print $4}')
+  if [ "$free_mb" -lt 2000 ]; then say "only $free_mb MB are free here; that may not be enough"; fi
+}
+
+mkdir -p build
 case $level in
-  build) system_packages; build_tools ;;
+  build) announce; system_packages; build_tools ;;
   demo) system_packages; build_tools; this_package demo; proxy ;;
   test) system_packages; build_tools; this_package dev; proxy; browser ;;
   *) fail "tools/setup.sh: '$level' is not one of: build, demo, test, slow" ;;
