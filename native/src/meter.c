@@ -25,7 +25,9 @@
 #define NEW_SHAPE_TRIES 32u
 
 struct jvgpu_meter_s {
-  uint32_t sms;           // of the device, 0 = not asked yet
+  const char *writer;     // of the thread that alone writes each shape's first figures: it made the first launch
+  uint32_t    sms;           // of the device, 0 = not asked yet
+  // Written by who has sampled, without a lock: of two at once either interval will do.
   uint64_t due_ns;        // GPU time at which the next sample is due
   uint32_t last_sampled;  // the sampler's count of launches at the last sample
   uint64_t sampled_ns;    // and the moment
@@ -39,6 +41,9 @@ struct jvgpu_meter_s {
   jvgpu_shapes_t  shapes;
 };
 
+// Its address tells threads apart. The library is there from the start: its place is as near as the stack's.
+static __thread char this_thread __attribute__((tls_model("initial-exec")));
+
 static jvgpu_meter_t *meter_of(jvgpu_process_t *self, int device)
 {
   jvgpu_meter_t *meter = __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
@@ -50,6 +55,7 @@ static jvgpu_meter_t *meter_of(jvgpu_process_t *self, int device)
     return NULL;
   }
   meter->random = 0x9e3779b9u;
+  meter->writer = &this_thread;
   jvgpu_sampler_start(&meter->sampler);
   jvgpu_meter_t *first = NULL;
   if (!__atomic_compare_exchange_n(&self->meters[device], &first, meter, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
@@ -64,9 +70,14 @@ static jvgpu_use_t *use_of(const jvgpu_process_t *self, int device)
   return &__atomic_load_n(&self->slot, __ATOMIC_ACQUIRE)->devices[device];
 }
 
+static const jvgpu_control_device_t *limits_of(const jvgpu_process_t *self, int device)
+{
+  return &__atomic_load_n(&self->control, __ATOMIC_ACQUIRE)->devices[device];
+}
+
 static uint32_t contenders_of(const jvgpu_process_t *self, int device)
 {
-  return __atomic_load_n(&self->control->devices[device].contenders, __ATOMIC_RELAXED);
+  return __atomic_load_n(&limits_of(self, device)->contenders, __ATOMIC_RELAXED);
 }
 
 // --- waiting -------------------------------------------------------------------------------------------------
@@ -74,8 +85,8 @@ static uint32_t contenders_of(const jvgpu_process_t *self, int device)
 static void note_flight(jvgpu_meter_t *meter, uint64_t busy_ns)
 {
   if (__atomic_load_n(&meter->flight_begun_ns, __ATOMIC_RELAXED) == 0) {
-    meter->flight_busy_ns = busy_ns;
-    meter->flight_waited_ns = 0;
+    __atomic_store_n(&meter->flight_busy_ns, busy_ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&meter->flight_waited_ns, 0, __ATOMIC_RELAXED);
     __atomic_store_n(&meter->flight_begun_ns, jvgpu_now_ns(), __ATOMIC_RELAXED);
   }
 }
@@ -86,8 +97,9 @@ static void note_waiting(jvgpu_process_t *self, jvgpu_meter_t *meter, int device
 {
   jvgpu_use_t   *use = use_of(self, device);
   const uint64_t flight_ns = jvgpu_now_ns() - begun_ns;
-  const uint64_t busy_ns = __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED) - meter->flight_busy_ns;
-  uint64_t       noted_ns = __atomic_load_n(&meter->flight_waited_ns, __ATOMIC_RELAXED);
+  const uint64_t busy_ns =
+      __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED) - __atomic_load_n(&meter->flight_busy_ns, __ATOMIC_RELAXED);
+  uint64_t noted_ns = __atomic_load_n(&meter->flight_waited_ns, __ATOMIC_RELAXED);
   // Another thread may note it meanwhile: then that has done so.
   if (flight_ns > busy_ns + noted_ns &&
       __atomic_compare_exchange_n(&meter->flight_waited_ns, &noted_ns, flight_ns - busy_ns, false, __ATOMIC_RELAXED,
@@ -114,15 +126,14 @@ static bool look_at_flight(jvgpu_process_t *self, jvgpu_meter_t *meter, int devi
 }
 
 // What is charged only rises: what was too much is taken off what comes next.
-static void charge_late(jvgpu_meter_t *meter, jvgpu_use_t *use, int64_t late_ns)
+static void charge_late(jvgpu_meter_t *meter, jvgpu_use_t *use, jvgpu_late_t late)
 {
-  if (late_ns < 0) {
-    const uint64_t back_ns = __atomic_add_fetch(&meter->given_back_ns, (uint64_t)-late_ns, __ATOMIC_RELAXED);
+  if (late.ns < 0) {
+    const uint64_t back_ns = __atomic_add_fetch(&meter->given_back_ns, (uint64_t)-late.ns, __ATOMIC_RELAXED);
     __atomic_store_n(&use->ahead_ns, back_ns, __ATOMIC_RELAXED);
-  } else if (late_ns > 0) {
-    __atomic_fetch_add(&use->busy_ns, (uint64_t)late_ns, __ATOMIC_RELAXED);
-    const int64_t sm_ns = meter->sampler.late_sm_ns;
-    __atomic_fetch_add(&use->sm_ns, sm_ns > 0 ? (uint64_t)sm_ns : 0, __ATOMIC_RELAXED);
+  } else if (late.ns > 0) {
+    __atomic_fetch_add(&use->busy_ns, (uint64_t)late.ns, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&use->sm_ns, late.sm_ns > 0 ? (uint64_t)late.sm_ns : 0, __ATOMIC_RELAXED);
   }
 }
 
@@ -149,8 +160,7 @@ void jvgpu_meter_drained(jvgpu_process_t *self)
     const uint64_t begun_ns = __atomic_exchange_n(&meter->flight_begun_ns, 0, __ATOMIC_RELAXED);
     // A program may end here: its first samples are done now, and no later launch would take them in.
     if (__atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) == 0) {
-      const int64_t late_ns = jvgpu_sampler_collect(&meter->sampler, contenders_of(self, device));
-      charge_late(meter, use_of(self, device), late_ns);
+      charge_late(meter, use_of(self, device), jvgpu_sampler_collect(&meter->sampler, contenders_of(self, device)));
     }
     if (begun_ns != 0) {
       note_waiting(self, meter, device, begun_ns);
@@ -181,40 +191,47 @@ void jvgpu_meter_drained_event(jvgpu_process_t *self)
 static uint64_t charge(jvgpu_meter_t *meter, jvgpu_use_t *use, jvgpu_shape_t *shape, uint64_t *charged_ns)
 {
   const uint64_t duration_ns = __atomic_load_n(&shape->duration_ns, __ATOMIC_RELAXED);
-  // Not atomic on purpose, as the sampler's own count: what threads lose of it is a sample's error.
-  shape->made += 1;
+  const bool     is_writer = meter->writer == &this_thread;
   if (duration_ns == 0) {
-    shape->unknown += 1;
-    __atomic_fetch_add(&shape->uncharged, 1, __ATOMIC_RELAXED);
+    jvgpu_shape_uncharged(shape, is_writer);
     return __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED);
   }
   const uint64_t overlap_ppm = __atomic_load_n(&meter->sampler.overlap_ppm, __ATOMIC_RELAXED);
   uint64_t       charge_ns = overlap_ppm == 1000000 ? duration_ns : duration_ns * overlap_ppm / 1000000;
   *charged_ns = charge_ns;
-  shape->sum_ns += charge_ns;
+  jvgpu_shape_charged(shape, is_writer, charge_ns);
   if (__builtin_expect(__atomic_load_n(&meter->given_back_ns, __ATOMIC_RELAXED) != 0, 0)) {
     charge_ns = less_given_back(meter, use, charge_ns);
   }
-  __atomic_fetch_add(&use->sm_ns, charge_ns * shape->sm_ppm / 1000000, __ATOMIC_RELAXED);
+  const uint32_t sm_ppm = __atomic_load_n(&shape->sm_ppm, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&use->sm_ns, charge_ns * sm_ppm / 1000000, __ATOMIC_RELAXED);
   return __atomic_add_fetch(&use->busy_ns, charge_ns, __ATOMIC_RELAXED);
 }
 
-// Once for each shape: neither call waits for anything, and both may be made while a capture lives.
+static uint32_t sms_of(jvgpu_meter_t *meter)
+{
+  int      sms = (int)__atomic_load_n(&meter->sms, __ATOMIC_RELAXED);
+  CUdevice dev;
+  if (sms == 0 && jvgpu_real.cuCtxGetDevice(&dev) == CUDA_SUCCESS &&
+      jvgpu_real.cuDeviceGetAttribute(&sms, 16 /* MULTIPROCESSOR_COUNT */, dev) == CUDA_SUCCESS && sms > 0) {
+    __atomic_store_n(&meter->sms, (uint32_t)sms, __ATOMIC_RELAXED);
+  }
+  return sms > 0 ? (uint32_t)sms : 0;
+}
+
+// Once for each shape, or by two threads at once, with one answer: no call waits for anything, and all may be made while
+// a capture lives.
 static void ask_sm_part(jvgpu_meter_t *meter, jvgpu_shape_t *shape, const jvgpu_work_t *work)
 {
-  int      a_sm = 0, sms = 0;
-  CUdevice dev;
-  if (meter->sms == 0 && jvgpu_real.cuCtxGetDevice(&dev) == CUDA_SUCCESS &&
-      jvgpu_real.cuDeviceGetAttribute(&sms, 16 /* MULTIPROCESSOR_COUNT */, dev) == CUDA_SUCCESS && sms > 0) {
-    meter->sms = (uint32_t)sms;
-  }
-  if (meter->sms == 0 || work->f == NULL || jvgpu_real.cuOccupancyMaxActiveBlocksPerMultiprocessor == NULL ||
-      jvgpu_real.cuOccupancyMaxActiveBlocksPerMultiprocessor(&a_sm, work->f, (int)work->threads, work->shared) !=
+  int            a_sm = 0;
+  uint32_t       ppm = 1000000;
+  const uint32_t sms = sms_of(meter);
+  if (sms != 0 && work->f != NULL && jvgpu_real.cuOccupancyMaxActiveBlocksPerMultiprocessor != NULL &&
+      jvgpu_real.cuOccupancyMaxActiveBlocksPerMultiprocessor(&a_sm, work->f, (int)work->threads, work->shared) ==
           CUDA_SUCCESS) {
-    shape->sm_ppm = 1000000;
-    return;
+    ppm = jvgpu_sm_part_ppm(work->blocks, sms, (uint64_t)a_sm * sms);
   }
-  shape->sm_ppm = jvgpu_sm_part_ppm(work->blocks, meter->sms, (uint64_t)a_sm * meter->sms);
+  __atomic_store_n(&shape->sm_ppm, ppm, __ATOMIC_RELAXED);
 }
 
 static void note_stream(jvgpu_meter_t *meter, CUstream stream)
@@ -228,24 +245,27 @@ static void note_stream(jvgpu_meter_t *meter, CUstream stream)
 // A launch may be the only one of its kind, and last for seconds.
 static bool is_unheard_of(const jvgpu_meter_t *meter, const jvgpu_shape_t *shape)
 {
-  return shape->tries == 0 && jvgpu_now_ns() - meter->sampled_ns > NEW_SHAPE_NS;
+  return __atomic_load_n(&shape->tries, __ATOMIC_RELAXED) == 0 &&
+         jvgpu_now_ns() - __atomic_load_n(&meter->sampled_ns, __ATOMIC_RELAXED) > NEW_SHAPE_NS;
 }
 
 static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int device, uint64_t busy_ns)
 {
-  const jvgpu_control_device_t *limits = &self->control->devices[device];
-  const bool                    free_alone = contenders_of(self, device) <= 1 && limits->ceiling_ppm >= 1000000;
+  const bool has_ceiling = __atomic_load_n(&limits_of(self, device)->ceiling_ppm, __ATOMIC_RELAXED) < 1000000;
+  const bool free_alone = contenders_of(self, device) <= 1 && !has_ceiling;
   // The more is queued, the further ahead of the GPU the host is, and the more a sample has to stand for.
   const uint64_t pending = jvgpu_sampler_pending(&meter->sampler);
   const uint64_t interval_ns = free_alone ? ALONE_NS + ALONE_NS * pending * pending / 16 : CONTENDED_NS;
-  meter->sampler.is_free = free_alone;
+  __atomic_store_n(&meter->sampler.is_free, free_alone, __ATOMIC_RELAXED);
   // Half of the time is seen then, where the host is far ahead and samples are few.
-  meter->sampler.run_alone_ns = free_alone && pending > 1 ? (double)interval_ns / 2 : JVGPU_RUN_ALONE_NS;
+  __atomic_store_n(&meter->sampler.run_alone_ns,
+                   free_alone && pending > 1 ? interval_ns / 2 : (uint64_t)JVGPU_RUN_ALONE_NS, __ATOMIC_RELAXED);
   // Between half and one and a half intervals, so that no loop keeps step with us.
-  meter->random = meter->random * 1664525u + 1013904223u;
-  meter->due_ns = busy_ns + interval_ns / 2 + interval_ns * (meter->random >> 16) / 65536;
-  meter->last_sampled = meter->sampler.launches;
-  meter->sampled_ns = jvgpu_now_ns();
+  const uint32_t random = __atomic_load_n(&meter->random, __ATOMIC_RELAXED) * 1664525u + 1013904223u;
+  __atomic_store_n(&meter->random, random, __ATOMIC_RELAXED);
+  __atomic_store_n(&meter->due_ns, busy_ns + interval_ns / 2 + interval_ns * (random >> 16) / 65536, __ATOMIC_RELAXED);
+  __atomic_store_n(&meter->last_sampled, jvgpu_sampler_launches(&meter->sampler), __ATOMIC_RELAXED);
+  __atomic_store_n(&meter->sampled_ns, jvgpu_now_ns(), __ATOMIC_RELAXED);
 }
 
 jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_work_t *work, CUstream stream,
@@ -262,14 +282,14 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
     return launch;
   }
   jvgpu_shape_t *shape = jvgpu_shapes_find(&meter->shapes, work->key);
-  if (__builtin_expect(shape->sm_ppm == 0, 0)) {
+  if (__builtin_expect(__atomic_load_n(&shape->sm_ppm, __ATOMIC_RELAXED) == 0, 0)) {
     ask_sm_part(meter, shape, work);
   }
   // What is in flight begins with this launch: its own GPU time is no waiting.
   const uint64_t before_ns = __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED);
   const uint64_t busy_ns = charge(meter, use, shape, &launch.charged_ns);
   // Not atomic on purpose: a launch lost between threads only lengthens a sample's interval.
-  const uint32_t launches = __atomic_load_n(&meter->sampler.launches, __ATOMIC_RELAXED) + 1;
+  const uint32_t launches = jvgpu_sampler_launches(&meter->sampler) + 1;
   __atomic_store_n(&meter->sampler.launches, launches, __ATOMIC_RELAXED);
   note_stream(meter, stream);
   note_flight(meter, before_ns);
@@ -280,19 +300,22 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
   }
   __atomic_store_n(&meter->sampler.last, stream, __ATOMIC_RELAXED);
   // What is not charged brings no sample nearer: until something is known, launches do.
-  const bool is_unknown = __atomic_load_n(&shape->duration_ns, __ATOMIC_RELAXED) == 0;
-  const bool is_new = (is_unknown || (shape->samples < NEW_SHAPE_SAMPLES && shape->tries < NEW_SHAPE_TRIES)) &&
-                      (launches - meter->last_sampled >= NEW_SHAPE_LAUNCHES || is_unheard_of(meter, shape));
-  const bool is_due = busy_ns >= meter->due_ns || launches - meter->last_sampled >= MOST_UNSAMPLED;
+  const bool     is_unknown = __atomic_load_n(&shape->duration_ns, __ATOMIC_RELAXED) == 0;
+  const bool     is_little_known = __atomic_load_n(&shape->samples, __ATOMIC_RELAXED) < NEW_SHAPE_SAMPLES &&
+                                   __atomic_load_n(&shape->tries, __ATOMIC_RELAXED) < NEW_SHAPE_TRIES;
+  const uint32_t unsampled = launches - __atomic_load_n(&meter->last_sampled, __ATOMIC_RELAXED);
+  const bool     is_new =
+      (is_unknown || is_little_known) && (unsampled >= NEW_SHAPE_LAUNCHES || is_unheard_of(meter, shape));
+  const bool is_due = busy_ns >= __atomic_load_n(&meter->due_ns, __ATOMIC_RELAXED) || unsampled >= MOST_UNSAMPLED;
   if (quiet || (!is_new && !is_due)) {
     return launch;
   }
-  int64_t    late_ns;
-  const bool is_idle = look_at_flight(self, meter, device, stream, before_ns);
-  const int  sample = jvgpu_sampler_open(&meter->sampler, shape, stream, is_idle, calls, contenders_of(self, device),
-                                         busy_ns, &late_ns);
-  set_next(self, meter, device, busy_ns + (late_ns > 0 ? (uint64_t)late_ns : 0));
-  charge_late(meter, use, late_ns);
+  jvgpu_late_t late;
+  const bool   is_idle = look_at_flight(self, meter, device, stream, before_ns);
+  const int    sample =
+      jvgpu_sampler_open(&meter->sampler, shape, stream, is_idle, calls, contenders_of(self, device), busy_ns, &late);
+  set_next(self, meter, device, busy_ns + (late.ns > 0 ? (uint64_t)late.ns : 0));
+  charge_late(meter, use, late);
   if (sample >= 0) {
     launch.meter = meter;
     launch.sample = sample;
@@ -344,7 +367,7 @@ void jvgpu_meter_forget(jvgpu_process_t *self, const void *function)
   for (int device = 0; device < (int)JVGPU_MAX_DEVICES; device++) {
     jvgpu_meter_t *meter = __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
     if (meter != NULL) {
-      jvgpu_shape_forget(jvgpu_shapes_find(&meter->shapes, jvgpu_shape_key(function, 0, 0, 0)));
+      jvgpu_sampler_forget(&meter->sampler, jvgpu_shapes_find(&meter->shapes, jvgpu_shape_key(function, 0, 0, 0)));
     }
   }
 }

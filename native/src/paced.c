@@ -26,11 +26,12 @@ uint32_t jvgpu_paced_run(const jvgpu_shape_t *shape)
 bool jvgpu_paced_is_as_full(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample)
 {
   const uint64_t known_ns = __atomic_load_n(&sample->shape->duration_ns, __ATOMIC_RELAXED);
-  return sampler->full_ns == sample->full_ns && known_ns * SAME_PARTS <= sample->known_ns * (SAME_PARTS + 1) &&
+  return __atomic_load_n(&sampler->full_ns, __ATOMIC_RELAXED) == sample->full_ns &&
+         known_ns * SAME_PARTS <= sample->known_ns * (SAME_PARTS + 1) &&
          sample->known_ns * SAME_PARTS <= known_ns * (SAME_PARTS + 1);
 }
 
 bool jvgpu_paced_is_endless(const jvgpu_sampler_t *sampler, const jvgpu_open_t *open)
 {
-  return sampler->launches - open->launches > MOST_PACED * open->wanted;
+  return jvgpu_sampler_launches(sampler) - open->launches > MOST_PACED * open->wanted;
 }

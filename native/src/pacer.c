@@ -201,14 +201,11 @@ static uint64_t tenant_busy_ns(const jvgpu_pacer_t *pacer)
   return sum_ns;
 }
 
-// Nobody governs: keep the ceiling by what all the tenant's processes use. returns: whether to wait.
-static bool is_over_ceiling(jvgpu_pacer_t *pacer, uint64_t now_ns)
+// The lock is held. `busy_ns`: of all the tenant's processes.
+static bool is_ahead(jvgpu_pacer_t *pacer, uint64_t ceiling_ppm, uint64_t busy_ns, uint64_t now_ns)
 {
-  const uint64_t ceiling_ppm = __atomic_load_n(&limits_of(pacer)->ceiling_ppm, __ATOMIC_RELAXED);
-  const uint64_t busy_ns = tenant_busy_ns(pacer);
-  if (ceiling_ppm >= 1000000) {
-    return false;
-  }
+  // Another thread may have begun after this one looked at the clock.
+  now_ns = now_ns < pacer->local_since_ns ? pacer->local_since_ns : now_ns;
   if (pacer->local_since_ns == 0) {
     pacer->local_since_ns = now_ns;
     pacer->local_busy_ns = busy_ns;
@@ -224,6 +221,19 @@ static bool is_over_ceiling(jvgpu_pacer_t *pacer, uint64_t now_ns)
   return used_ns > due_ns;
 }
 
+// Nobody governs: keep the ceiling by what all the tenant's processes use. returns: whether to wait.
+static bool is_over_ceiling(jvgpu_pacer_t *pacer, uint64_t now_ns)
+{
+  const uint64_t ceiling_ppm = __atomic_load_n(&limits_of(pacer)->ceiling_ppm, __ATOMIC_RELAXED);
+  if (ceiling_ppm >= 1000000) {
+    return false;
+  }
+  jvgpu_lock(&pacer->lock);
+  const bool is_over = is_ahead(pacer, ceiling_ppm, tenant_busy_ns(pacer), now_ns);
+  jvgpu_unlock(&pacer->lock);
+  return is_over;
+}
+
 // returns: whether the launch may go now; else it has waited a little.
 static bool try_to_pass(jvgpu_pacer_t *pacer, bool is_bounded, uint64_t now_ns, bool *is_full)
 {
@@ -236,9 +246,9 @@ static bool try_to_pass(jvgpu_pacer_t *pacer, bool is_bounded, uint64_t now_ns, 
     pause_ns(1000000);
     return false;
   }
-  pacer->local_since_ns = 0;
   const uint64_t bound_ns = __atomic_load_n(&limits->flight_bound_ns, __ATOMIC_RELAXED);
   jvgpu_lock(&pacer->lock);
+  pacer->local_since_ns = 0;
   look_at_fences(pacer);
   const bool     has_room = !is_bounded || bound_ns == 0 || is_quiet(pacer) || has_room_for_one(pacer, bound_ns);
   const uint64_t under_way_ns = pacer->flight.under_way_ns;
@@ -360,20 +370,28 @@ void jvgpu_pacer_launched(jvgpu_pacer_t *pacer, CUstream stream, const jvgpu_str
   jvgpu_unlock(&pacer->lock);
 }
 
+// The lock is held.
+static void land(jvgpu_pacer_t *pacer, CUstream stream, bool all)
+{
+  if (pacer->flight.launches == 0) {
+    return;
+  }
+  if (all) {
+    jvgpu_flight_clear(&pacer->flight);
+  } else {
+    jvgpu_flight_landed(&pacer->flight, jvgpu_flight_place(stream));
+  }
+  publish(pacer);
+}
+
 void jvgpu_pacer_drained(jvgpu_process_t *self, CUstream stream, bool all)
 {
   for (int device = 0; device < (int)JVGPU_MAX_DEVICES; device++) {
     jvgpu_pacer_t *pacer = __atomic_load_n(&self->pacers[device], __ATOMIC_ACQUIRE);
-    if (pacer == NULL || __atomic_load_n(&pacer->flight.launches, __ATOMIC_RELAXED) == 0) {
-      continue;
+    if (pacer != NULL) {
+      jvgpu_lock(&pacer->lock);
+      land(pacer, stream, all);
+      jvgpu_unlock(&pacer->lock);
     }
-    jvgpu_lock(&pacer->lock);
-    if (all) {
-      jvgpu_flight_clear(&pacer->flight);
-    } else {
-      jvgpu_flight_landed(&pacer->flight, jvgpu_flight_place(stream));
-    }
-    publish(pacer);
-    jvgpu_unlock(&pacer->lock);
   }
 }

@@ -35,7 +35,7 @@ void jvgpu_sampler_start(jvgpu_sampler_t *sampler)
   sampler->run.sample = -1;
   sampler->span.sample = -1;
   sampler->span_launches = JVGPU_LEAST_SPAN;
-  sampler->run_alone_ns = JVGPU_RUN_ALONE_NS;
+  sampler->run_alone_ns = (uint64_t)JVGPU_RUN_ALONE_NS;
   sampler->overlap = 1.0;
   sampler->overlap_ppm = 1000000;
 }
@@ -60,6 +60,12 @@ static bool prepare(jvgpu_sampler_t *sampler)
   }
   sampler->ctx = ctx;
   return true;
+}
+
+// Release: who sees it sees the sample, too. Launches look at it without the lock.
+static void set_state(jvgpu_sample_t *sample, jvgpu_sample_state_t state)
+{
+  __atomic_store_n(&sample->state, state, __ATOMIC_RELEASE);
 }
 
 // From here on `sample` stands for the launches of its shape, and the one before does not.
@@ -88,7 +94,6 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
     if (calls->record(sample->begun, stream) != CUDA_SUCCESS) {
       return -1;
     }
-    sample->state = JVGPU_SAMPLE_OPEN;
     sample->shape = shape;
     sample->launches = 1;
     sample->is_over = false;
@@ -96,7 +101,7 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
     sample->is_contended = contenders > 1;
     sample->is_dry = false;
     sample->was_full = false;
-    sample->full_ns = sampler->full_ns;
+    sample->full_ns = __atomic_load_n(&sampler->full_ns, __ATOMIC_RELAXED);
     sample->known_ns = shape != NULL ? __atomic_load_n(&shape->duration_ns, __ATOMIC_RELAXED) : 0;
     sample->watch = 0;
     sample->spanned = 0;
@@ -104,14 +109,21 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
     if (shape != NULL) {
       mark(sampler, sample);
     }
+    set_state(sample, JVGPU_SAMPLE_OPEN);
     return i;
   }
   return -1;
 }
 
+static CUstream last_of(const jvgpu_sampler_t *sampler)
+{
+  return __atomic_load_n(&sampler->last, __ATOMIC_RELAXED);
+}
+
 static bool is_last_done(const jvgpu_sampler_t *sampler)
 {
-  return sampler->last == JVGPU_NO_STREAM || jvgpu_real.cuStreamQuery(sampler->last) == CUDA_SUCCESS;
+  const CUstream last = last_of(sampler);
+  return last == JVGPU_NO_STREAM || jvgpu_real.cuStreamQuery(last) == CUDA_SUCCESS;
 }
 
 // Where what is known is in doubt and others may have the GPU meanwhile, see when they do.
@@ -129,7 +141,7 @@ static void open_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open, int sample, 
   sampler->samples[sample].is_over = true;
   watch(sampler, &sampler->samples[sample]);
   open->stream = stream;
-  open->launches = sampler->launches;
+  open->launches = jvgpu_sampler_launches(sampler);
   open->wanted = wanted;
   open->busy_ns = busy_ns;
   // Release: launches that see it open see the rest.
@@ -140,13 +152,13 @@ static void close_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open, const jvgpu
                        uint64_t busy_ns)
 {
   jvgpu_sample_t *sample = &sampler->samples[open->sample];
-  sample->state = JVGPU_SAMPLE_FREE;
+  set_state(sample, JVGPU_SAMPLE_FREE);
   if (calls->record(sample->ended, open->stream) == CUDA_SUCCESS) {
     sample->was_queued = jvgpu_real.cuEventQuery(sample->begun) != CUDA_SUCCESS;
     sample->charged_ns = (double)(busy_ns - open->busy_ns) / sampler->overlap;
     // From the launch that opened it to the one before this, which is counted already.
-    sample->launches = sampler->launches - open->launches;
-    sample->state = JVGPU_SAMPLE_PENDING;
+    sample->launches = jvgpu_sampler_launches(sampler) - open->launches;
+    set_state(sample, JVGPU_SAMPLE_PENDING);
   }
   jvgpu_pulse_close(&sampler->pulse, sample->watch);
   __atomic_store_n(&open->sample, -1, __ATOMIC_RELEASE);
@@ -154,7 +166,7 @@ static void close_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open, const jvgpu
 
 static void drop_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open)
 {
-  sampler->samples[open->sample].state = JVGPU_SAMPLE_FREE;
+  set_state(&sampler->samples[open->sample], JVGPU_SAMPLE_FREE);
   jvgpu_pulse_close(&sampler->pulse, sampler->samples[open->sample].watch);
   __atomic_store_n(&open->sample, -1, __ATOMIC_RELEASE);
 }
@@ -164,8 +176,7 @@ static bool look_at_streams(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUst
                             const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns)
 {
   const uint32_t before = sampler->streams;
-  sampler->streams = (uint32_t)__builtin_popcountll(sampler->streams_seen);
-  sampler->streams_seen = 0;
+  sampler->streams = (uint32_t)__builtin_popcountll(__atomic_exchange_n(&sampler->streams_seen, 0, __ATOMIC_RELAXED));
   const bool is_one = sampler->streams < 2;
   if (is_one) {
     // What company does to launches on one stream is known of each shape.
@@ -206,7 +217,8 @@ static bool is_worth(jvgpu_shape_t *shape, uint32_t run, bool is_idle)
 // returns: the launches that the next sample of `shape` takes in.
 static uint32_t run_of(const jvgpu_sampler_t *sampler, const jvgpu_shape_t *shape, uint32_t contenders)
 {
-  const uint32_t run = jvgpu_shape_run(shape, contenders > 1 ? JVGPU_RUN_NS : sampler->run_alone_ns);
+  const uint64_t run_alone_ns = __atomic_load_n(&sampler->run_alone_ns, __ATOMIC_RELAXED);
+  const uint32_t run = jvgpu_shape_run(shape, contenders > 1 ? JVGPU_RUN_NS : (double)run_alone_ns);
   if (sampler->streams < 2 || sampler->is_mixed) {
     return run;
   }
@@ -220,21 +232,21 @@ static bool can_begin(const jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, uint
     return is_worth(shape, run, is_idle);
   }
   // A run from full to full begins where the queues are full.
-  return run == 1 || contenders < 2 || sampler->full_ns != 0;
+  return run == 1 || contenders < 2 || __atomic_load_n(&sampler->full_ns, __ATOMIC_RELAXED) != 0;
 }
 
 int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream, bool is_idle,
-                       const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns, int64_t *late_ns)
+                       const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns, jvgpu_late_t *late)
 {
   int      sample = -1;
   uint32_t run = 1;
-  *late_ns = 0;
+  *late = (jvgpu_late_t){.ns = 0};
   // Another thread is sampling: this launch does without.
   if (!try_lock(sampler)) {
     return -1;
   }
   if (prepare(sampler)) {
-    *late_ns = jvgpu_sampler_learn(sampler, contenders);
+    *late = jvgpu_sampler_learn(sampler, contenders);
     const bool is_spans = sampler->span.sample < 0 && shape->samples != 0 &&
                           look_at_streams(sampler, shape, stream, calls, contenders, busy_ns);
     // Streams take turns on the GPU: one launch alone says little there, once a first guess is made, and
@@ -246,7 +258,7 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
                  : -1;
   }
   if (sample >= 0) {
-    shape->tries += 1;
+    __atomic_store_n(&shape->tries, shape->tries + 1, __ATOMIC_RELAXED);
     if (run > 1) {
       open_over(sampler, &sampler->run, sample, stream, run, busy_ns);
       sample = -1;
@@ -259,14 +271,14 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
   return sample;
 }
 
-int64_t jvgpu_sampler_collect(jvgpu_sampler_t *sampler, uint32_t contenders)
+jvgpu_late_t jvgpu_sampler_collect(jvgpu_sampler_t *sampler, uint32_t contenders)
 {
-  int64_t late_ns = 0;
+  jvgpu_late_t late = {.ns = 0};
   if (try_lock(sampler)) {
-    late_ns = jvgpu_sampler_learn(sampler, contenders);
+    late = jvgpu_sampler_learn(sampler, contenders);
     jvgpu_unlock(&sampler->lock);
   }
-  return late_ns;
+  return late;
 }
 
 void jvgpu_sampler_end(jvgpu_sampler_t *sampler, int index, CUstream stream, const jvgpu_stream_calls_t *calls,
@@ -289,8 +301,7 @@ void jvgpu_sampler_end(jvgpu_sampler_t *sampler, int index, CUstream stream, con
     }
     state = JVGPU_SAMPLE_PENDING;
   }
-  // Release: whoever collects it sees all of it.
-  __atomic_store_n(&sample->state, state, __ATOMIC_RELEASE);
+  set_state(sample, state);
 }
 
 static void step_one(jvgpu_sampler_t *sampler, jvgpu_open_t *open, jvgpu_shape_t *shape, CUstream stream,
@@ -301,9 +312,10 @@ static void step_one(jvgpu_sampler_t *sampler, jvgpu_open_t *open, jvgpu_shape_t
   }
   jvgpu_sample_t      *sample = &sampler->samples[open->sample];
   const jvgpu_shape_t *only = sample->shape;
+  const uint32_t       made = jvgpu_sampler_launches(sampler) - open->launches;
   const bool           is_other = only != NULL && only != shape;
   const bool           is_long = only == NULL && sampler->streams < 2 && busy_ns - open->busy_ns >= SPAN_NS;
-  const bool           is_enough = is_long || sampler->launches - open->launches >= open->wanted;
+  const bool           is_enough = is_long || made >= open->wanted;
   const bool           is_paced = jvgpu_paced_is(sampler, sample);
   if (!quiet && is_paced && !sample->is_dry) {
     sample->is_dry = is_last_done(sampler);
@@ -312,7 +324,7 @@ static void step_one(jvgpu_sampler_t *sampler, jvgpu_open_t *open, jvgpu_shape_t
     sampler->is_mixed = sampler->is_mixed || !quiet;
     drop_over(sampler, open);
   } else if (is_paced && is_enough && !sample->is_dry && jvgpu_paced_is_as_full(sampler, sample) &&
-             (stream == open->stream || sampler->launches - open->launches >= open->wanted + open->wanted / 2)) {
+             (stream == open->stream || made >= open->wanted + open->wanted / 2)) {
     // On its own stream; where that is rare on any, none of which is far ahead of the others.
     sample->was_full = true;
     open->stream = stream;
@@ -346,7 +358,7 @@ bool jvgpu_sampler_is_idle(jvgpu_sampler_t *sampler)
 {
   bool is_idle = false;
   if (try_lock(sampler)) {
-    is_idle = sampler->last != JVGPU_NO_STREAM && is_last_done(sampler);
+    is_idle = last_of(sampler) != JVGPU_NO_STREAM && is_last_done(sampler);
     jvgpu_unlock(&sampler->lock);
   }
   return is_idle;
@@ -355,9 +367,16 @@ bool jvgpu_sampler_is_idle(jvgpu_sampler_t *sampler)
 void jvgpu_sampler_stream_gone(jvgpu_sampler_t *sampler, CUstream stream)
 {
   jvgpu_lock(&sampler->lock);
-  if (sampler->last == stream) {
+  if (last_of(sampler) == stream) {
     __atomic_store_n(&sampler->last, JVGPU_NO_STREAM, __ATOMIC_RELAXED);
   }
+  jvgpu_unlock(&sampler->lock);
+}
+
+void jvgpu_sampler_forget(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape)
+{
+  jvgpu_lock(&sampler->lock);
+  jvgpu_shape_forget(shape);
   jvgpu_unlock(&sampler->lock);
 }
 

@@ -74,6 +74,12 @@ typedef struct jvgpu_open_s {
   uint64_t busy_ns;
 } jvgpu_open_t;
 
+// To charge, or less than 0 to give back, for launches made before it was known how long they take.
+typedef struct jvgpu_late_s {
+  int64_t ns;
+  int64_t sm_ns;  // the same, times the part of the SMs
+} jvgpu_late_t;
+
 typedef struct jvgpu_sampler_s {
   jvgpu_lock_t   lock;
   CUcontext      ctx;  // the events are this context's
@@ -88,13 +94,12 @@ typedef struct jvgpu_sampler_s {
   uint32_t       streams;       // how many that were
   bool           is_mixed;      // launches of several shapes are interleaved over streams
   uint64_t       beside_ns;     // when it last was not alone, as far as is known; at first, when it began
-  double         run_alone_ns;  // a run without a neighbour should last so long
+  uint64_t       run_alone_ns;  // a run without a neighbour should last so long
   uint32_t       span_launches; // of the next span on one stream
   uint32_t       turn; // on one stream runs and spans take turns: events of one would show in the other
   double         overlap;       // GPU time of all launches together as part of their durations' sum
   uint32_t       spans;         // taken in so far
   bool           is_free;       // neither others nor a ceiling: it does not matter when something is charged
-  int64_t        late_sm_ns;    // of late charges taken in by the last call, times the part of the SMs
   uint64_t       overlap_ppm;   // the same, for the launch path; 1000000 = one after the other
   jvgpu_pulse_t  pulse;
 } jvgpu_sampler_t;
@@ -104,13 +109,13 @@ void jvgpu_sampler_start(jvgpu_sampler_t *sampler);
 // Take in what is finished, then open a sample before a launch of `shape`. `contenders` as in the control
 // page; `is_idle`: the stream has nothing to do at this moment.
 // returns: the index of a sample of this one launch, to be ended after it; -1 when there is none to
-// end. *late_ns: to charge, or less than 0 to give back, for launches made before it was known how long they take.
+// end. *late: of what was taken in.
 // pre: no capture is alive.
 int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream, bool is_idle,
-                       const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns, int64_t *late_ns);
+                       const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns, jvgpu_late_t *late);
 // Take in what is finished, where no launch follows that would.
-// returns: as *late_ns above. pre: no capture is alive.
-int64_t jvgpu_sampler_collect(jvgpu_sampler_t *sampler, uint32_t contenders);
+// pre: no capture is alive.
+jvgpu_late_t jvgpu_sampler_collect(jvgpu_sampler_t *sampler, uint32_t contenders);
 
 void jvgpu_sampler_end(jvgpu_sampler_t *sampler, int sample, CUstream stream, const jvgpu_stream_calls_t *calls,
                        CUresult result);
@@ -125,8 +130,11 @@ bool jvgpu_sampler_is_idle(jvgpu_sampler_t *sampler);
 // A stream is about to be destroyed: nobody asks for it after this.
 void jvgpu_sampler_stream_gone(jvgpu_sampler_t *sampler, CUstream stream);
 
-// Take in the samples that are over (sampler_learn.c). returns: as *late_ns above. pre: the lock is held.
-int64_t jvgpu_sampler_learn(jvgpu_sampler_t *sampler, uint32_t contenders);
+// What is known of a shape is no longer so (jvgpu_shape_forget). threads: any.
+void jvgpu_sampler_forget(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape);
+
+// Take in the samples that are over (sampler_learn.c). pre: the lock is held.
+jvgpu_late_t jvgpu_sampler_learn(jvgpu_sampler_t *sampler, uint32_t contenders);
 // All launches together were seen to take this part of what each takes.
 void jvgpu_sampler_set_overlap(jvgpu_sampler_t *sampler, double seen);
 
@@ -134,6 +142,11 @@ void jvgpu_sampler_set_overlap(jvgpu_sampler_t *sampler, double seen);
 void jvgpu_sampler_gated(jvgpu_sampler_t *sampler);
 // returns: how many samples are under way.
 uint32_t jvgpu_sampler_pending(const jvgpu_sampler_t *sampler);
+
+static inline uint32_t jvgpu_sampler_launches(const jvgpu_sampler_t *sampler)
+{
+  return __atomic_load_n(&sampler->launches, __ATOMIC_RELAXED);
+}
 
 static inline bool jvgpu_sampler_is_open(const jvgpu_sampler_t *sampler)
 {

@@ -75,7 +75,8 @@ static bool is_usable_unqueued(const jvgpu_sample_t *sample, double own_ns)
 // others little is under way, and what was charged was known a moment before.
 static double owed_ns(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, double own_ns, uint32_t contenders)
 {
-  if (contenders > 1 || !sampler->is_free || !jvgpu_shape_agrees(sample->shape, own_ns, sample->launches)) {
+  if (contenders > 1 || !__atomic_load_n(&sampler->is_free, __ATOMIC_RELAXED) ||
+      !jvgpu_shape_agrees(sample->shape, own_ns, sample->launches)) {
     return 0;
   }
   return jvgpu_shape_owed_ns(sample->shape, sample->from,
@@ -158,18 +159,21 @@ static bool is_done(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample
          jvgpu_pulse_answer(&sampler->pulse, sample->watch, &lost_ns) != JVGPU_WATCHED_NOT_YET;
 }
 
-int64_t jvgpu_sampler_learn(jvgpu_sampler_t *sampler, uint32_t contenders)
+jvgpu_late_t jvgpu_sampler_learn(jvgpu_sampler_t *sampler, uint32_t contenders)
 {
-  int64_t late_ns = 0;
-  sampler->late_sm_ns = 0;
+  jvgpu_late_t late = {.ns = 0};
   for (int i = 0; i < JVGPU_MOST_SAMPLES; i++) {
     jvgpu_sample_t *sample = &sampler->samples[i];
     if (is_done(sampler, sample)) {
       const int64_t more_ns = learn(sampler, sample, contenders);
-      late_ns += more_ns;
-      sampler->late_sm_ns += more_ns != 0 ? (int64_t)((double)more_ns * sample->shape->sm_ppm / 1e6) : 0;
-      sample->state = JVGPU_SAMPLE_FREE;
+      late.ns += more_ns;
+      if (more_ns != 0) {
+        const uint32_t sm_ppm = __atomic_load_n(&sample->shape->sm_ppm, __ATOMIC_RELAXED);
+        late.sm_ns += (int64_t)((double)more_ns * sm_ppm / 1e6);
+      }
+      // Release: who takes it next begins where this ends.
+      __atomic_store_n(&sample->state, JVGPU_SAMPLE_FREE, __ATOMIC_RELEASE);
     }
   }
-  return late_ns;
+  return late;
 }

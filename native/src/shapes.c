@@ -103,10 +103,16 @@ static bool is_cut(const jvgpu_shape_t *shape, double elapsed_ns, uint32_t launc
           (elapsed_ns > expected_ns + margin_of(expected_ns) && expected_ns > JVGPU_TURN_NS / 2));
 }
 
+// Launches look at it without the lock.
+static void set_samples(jvgpu_shape_t *shape, uint32_t samples)
+{
+  __atomic_store_n(&shape->samples, samples, __ATOMIC_RELAXED);
+}
+
 static void start_over(jvgpu_shape_t *shape, double launch_ns)
 {
   shape->mean_ns = launch_ns;
-  shape->samples = 1;
+  set_samples(shape, 1);
   shape->odd = 0;
   shape->odd_sure = 0;
   shape->least_odd_ns = 0;
@@ -144,7 +150,7 @@ static void take_in(jvgpu_shape_t *shape, double launch_ns, jvgpu_how_t how)
 {
   const double off_ns = launch_ns - shape->mean_ns;
   shape->trend = trend_with(shape->trend, off_ns, shape->mean_ns * NEWS_PART);
-  shape->samples += shape->samples < MEMORY;
+  set_samples(shape, shape->samples + (shape->samples < MEMORY));
   shape->mean_ns += off_ns * weight_of(shape, how);
   shape->is_varied -= shape->is_varied != 0;
   shape->odd = 0;
@@ -167,7 +173,7 @@ static void learn_cut(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches
 {
   if (shape->samples == 0 && shape->mean_ns == 0) {
     start_over(shape, elapsed_ns * SWITCHING_LEAVES / how.contenders / launches);
-    shape->samples = 0;
+    set_samples(shape, 0);
   } else if (shape->odd == 0) {
     shape->odd = 1;
   }
@@ -246,7 +252,7 @@ static void learn_rough(jvgpu_shape_t *shape, double launch_ns, bool is_sure)
   }
   jvgpu_rough_add(&shape->rough, launch_ns, is_sure);
   start_over(shape, jvgpu_rough_mean_ns(&shape->rough));
-  shape->samples = shape->rough.seen < MEMORY ? shape->rough.seen : MEMORY;
+  set_samples(shape, shape->rough.seen < MEMORY ? shape->rough.seen : MEMORY);
 }
 
 // Let launches be charged by what is known now.
@@ -285,7 +291,13 @@ uint64_t jvgpu_shape_guess(jvgpu_shape_t *shape, double elapsed_ns)
 
 jvgpu_shape_mark_t jvgpu_shape_mark(const jvgpu_shape_t *shape)
 {
-  return (jvgpu_shape_mark_t){.made = shape->made, .unknown = shape->unknown, .sum_ns = shape->sum_ns};
+  jvgpu_shape_mark_t mark = {.made = 0};
+  for (int i = 0; i < 2; i++) {
+    mark.made += __atomic_load_n(&shape->so_far[i].made, __ATOMIC_RELAXED);
+    mark.unknown += __atomic_load_n(&shape->so_far[i].unknown, __ATOMIC_RELAXED);
+    mark.sum_ns += __atomic_load_n(&shape->so_far[i].sum_ns, __ATOMIC_RELAXED);
+  }
+  return mark;
 }
 
 double jvgpu_shape_owed_ns(const jvgpu_shape_t *shape, jvgpu_shape_mark_t from, jvgpu_shape_mark_t to, double launch_ns)
@@ -353,7 +365,7 @@ void jvgpu_shapes_learn_span(jvgpu_shape_t *const *shapes, uint32_t count, doubl
 
 void jvgpu_shape_forget(jvgpu_shape_t *shape)
 {
-  shape->samples = 0;
+  set_samples(shape, 0);
   shape->odd = 0;
   shape->odd_sure = 0;
   shape->least_odd_ns = 0;

@@ -19,6 +19,13 @@
 
 #define JVGPU_MOST_SHAPES 4096u  // power of two
 
+// Launches of a shape and what they were charged. The difference of two marks is of the launches between them.
+typedef struct jvgpu_shape_mark_s {
+  uint32_t made;
+  uint32_t unknown;  // of them, made before the duration was known
+  uint64_t sum_ns;   // what the others were charged
+} jvgpu_shape_mark_t;
+
 typedef struct jvgpu_shape_s {
   uint64_t      key;          // 0 = free
   uint64_t      duration_ns;  // what a launch is charged; 0 = not known yet
@@ -35,14 +42,13 @@ typedef struct jvgpu_shape_s {
   uint32_t      tries;        // samples begun
   uint32_t      idle_tries;   // that would have been, in a row, where the GPU had nothing to do
   uint32_t      sm_ppm;       // part of the SMs that a launch can fill, 0 = not asked yet
-  uint32_t      made;         // launches so far, not exact between threads
-  uint32_t      unknown;      // of them, made before the duration was known
-  uint64_t      sum_ns;       // what the others were charged
-  uint64_t      late_ns;      // what each of those was charged when it was
+  uint64_t      late_ns;      // what each launch of unknown duration was charged when it was known
   double        company;      // a launch takes 1 + this of the mean where launches of other shapes are about it
   uint32_t      spans;        // that showed it
   uint32_t      last_span;    // which was the last
   jvgpu_rough_t rough;   // of runs over several streams
+  // Launches so far: of one thread that nobody else writes for, which spares it a locked addition, and of all others.
+  jvgpu_shape_mark_t so_far[2];
 } jvgpu_shape_t;
 
 typedef struct jvgpu_shapes_s {
@@ -95,18 +101,34 @@ bool jvgpu_shape_is_doubtful(const jvgpu_shape_t *shape);
 uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_how_t how);
 
 // Take in a sample of one launch that may hold other people's time: it can only lower what is known.
+// pre: the caller holds the sampler's lock.
 uint64_t jvgpu_shape_guess(jvgpu_shape_t *shape, double elapsed_ns);
 
 // returns: whether a sample made alone is of the same work as what is known.
 bool jvgpu_shape_agrees(const jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches);
 
-// What was charged for some launches of a shape, to be compared with what they took.
-typedef struct jvgpu_shape_mark_s {
-  uint32_t made;
-  uint32_t unknown;
-  uint64_t sum_ns;
-} jvgpu_shape_mark_t;
+// Note a launch that was charged `charge_ns`. `is_writer`: by the one thread. threads: any.
+static inline void jvgpu_shape_charged(jvgpu_shape_t *shape, bool is_writer, uint64_t charge_ns)
+{
+  jvgpu_shape_mark_t *so_far = &shape->so_far[is_writer ? 0 : 1];
+  if (is_writer) {
+    __atomic_store_n(&so_far->made, so_far->made + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&so_far->sum_ns, so_far->sum_ns + charge_ns, __ATOMIC_RELAXED);
+  } else {
+    __atomic_fetch_add(&so_far->made, 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&so_far->sum_ns, charge_ns, __ATOMIC_RELAXED);
+  }
+}
 
+// Note a launch whose duration is not known yet. threads: any.
+static inline void jvgpu_shape_uncharged(jvgpu_shape_t *shape, bool is_writer)
+{
+  jvgpu_shape_charged(shape, is_writer, 0);
+  __atomic_fetch_add(&shape->so_far[1].unknown, 1, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&shape->uncharged, 1, __ATOMIC_RELAXED);
+}
+
+// A launch that another thread notes at this moment may be in one of its figures and not yet in the other.
 jvgpu_shape_mark_t jvgpu_shape_mark(const jvgpu_shape_t *shape);
 // returns: what is still to be charged (less than 0: what was charged too much) for the launches between two marks,
 // of which a sample said that each takes `launch_ns` in a run of its own.
@@ -121,6 +143,7 @@ void jvgpu_shapes_learn_span(jvgpu_shape_t *const *shapes, uint32_t count, doubl
                              uint32_t number);
 
 // Forget what is known, as when a graph executable is updated; what was charged stays charged.
+// pre: the caller holds the sampler's lock.
 void jvgpu_shape_forget(jvgpu_shape_t *shape);
 
 #endif

@@ -93,7 +93,7 @@ static uint64_t seen_after(uint32_t launches, uint32_t waited)
 {
   static jvgpu_sampler_t sampler;
   jvgpu_shape_t          shape = {.key = 1, .samples = 6, .mean_ns = LAUNCH_MS * 2e6, .duration_ns = 400000};
-  int64_t                late_ns;
+  jvgpu_late_t           late;
   events = 0;
   memset(&sampler, 0, sizeof sampler);
   jvgpu_sampler_start(&sampler);
@@ -111,7 +111,7 @@ static uint64_t seen_after(uint32_t launches, uint32_t waited)
     if (i % 7 != 0) {
       continue;
     }
-    const int sample = jvgpu_sampler_open(&sampler, &shape, stream_of(i), false, &calls, 2, 0, &late_ns);
+    const int sample = jvgpu_sampler_open(&sampler, &shape, stream_of(i), false, &calls, 2, 0, &late);
     if (sample >= 0) {
       sampler.samples[sample].state = JVGPU_SAMPLE_FREE;
     }

@@ -299,14 +299,15 @@ static void a_sample_pays_for_the_launches_that_it_stands_for(void)
 {
   jvgpu_shape_t            shape = fresh();
   const jvgpu_shape_mark_t first = jvgpu_shape_mark(&shape);
-  shape.made += 10;
-  shape.unknown += 10;
-  shape.uncharged += 10;
+  for (int i = 0; i < 10; i++) {
+    jvgpu_shape_uncharged(&shape, i % 2 == 0);
+  }
   const jvgpu_shape_mark_t second = jvgpu_shape_mark(&shape);
   CHECK("what was not known is charged by the first sample", jvgpu_shape_learn(&shape, 100 * US, 1, alone) == 1000000);
   CHECK("once", within(1 + jvgpu_shape_owed_ns(&shape, first, second, 100 * US), 1, 0.001));
-  shape.made += 10;
-  shape.sum_ns += 10 * shape.duration_ns;
+  for (int i = 0; i < 10; i++) {
+    jvgpu_shape_charged(&shape, i % 2 == 0, shape.duration_ns);
+  }
   const jvgpu_shape_mark_t third = jvgpu_shape_mark(&shape);
   CHECK("launches that took longer than they were charged owe the rest",
         within(jvgpu_shape_owed_ns(&shape, second, third, 115 * US), 150 * US, 0.001));

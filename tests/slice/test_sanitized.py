@@ -1,7 +1,6 @@
-"""The whole library under a sanitizer, preloaded into programs that take and give memory from many threads.
+"""The whole library under a sanitizer, preloaded into programs that take memory and launch from many threads.
 
 The C tests run its pure parts under the sanitizers; here are the hooks, with locks, tables and the simulated driver.
-The thread sanitizer's programs launch nothing: what the meter learns of launches is not looked at here.
 """
 
 from __future__ import annotations
@@ -19,6 +18,9 @@ from jupyter_vgpu.native import LIB_DIR
 ROOT = Path(__file__).parents[2]
 BUILD_SECONDS = 900.0
 PROGRAM_SECONDS = 600.0
+THREADS = 6
+# The thread sanitizer wants its memory where the host kernel's randomisation may put something else.
+NOT_MOVED = ["setarch", "--addr-no-randomize", "env"]
 
 pytestmark = pytest.mark.slow
 
@@ -107,7 +109,43 @@ def test_the_thread_sanitizer_finds_no_race_among_those_who_take_memory(
 ) -> None:
     source, *arguments = words
     environment = claim(room(source)).environment(LD_PRELOAD=None)
-    # The thread sanitizer wants its memory where the host kernel's randomisation may put something else.
-    alone = ["setarch", "--addr-no-randomize", "env", f"LD_PRELOAD={threads}"]
+    finds_nothing([*NOT_MOVED, f"LD_PRELOAD={threads}", compiled(ROOT / source), *arguments], environment)
 
-    finds_nothing([*alone, compiled(ROOT / source), *arguments], environment)
+
+@pytest.mark.parametrize("launch_us", ["20", "3000"], ids=["short launches", "launches longer than a turn"])
+@pytest.mark.parametrize("ceiling", ["1", "3/5"], ids=["free", "under a ceiling"])
+@pytest.mark.parametrize("neighbours", [0, 1], ids=["alone", "beside another"])
+def test_the_thread_sanitizer_finds_no_race_among_those_who_launch(
+    claim: Callable[..., Any],
+    threads: str,
+    compiled: Callable[[Path], Path],
+    neighbours: int,
+    ceiling: str,
+    launch_us: str,
+) -> None:
+    """Catches counts that were lost between threads: a launch could be charged twice."""
+    program = compiled(ROOT / "tests/slice/launch_at_once.c")
+    beside = claim(1 << 30, tenant="bob")
+    others = [
+        subprocess.Popen(
+            [program, "1000000000", "1", launch_us],
+            env=beside.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+        for _ in range(neighbours)
+    ]
+    try:
+        for other in others:
+            assert other.stdin is not None
+            other.stdin.write("\n")
+            other.stdin.flush()
+        environment = claim(1 << 30, share="1/2", ceiling=ceiling).environment(LD_PRELOAD=None)
+        launches = str(600000 // int(launch_us) // THREADS)
+
+        finds_nothing([*NOT_MOVED, f"LD_PRELOAD={threads}", program, launches, str(THREADS), launch_us], environment)
+    finally:
+        for other in others:
+            other.kill()
+            other.communicate()
