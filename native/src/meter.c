@@ -44,9 +44,15 @@ struct jvgpu_meter_s {
 // Its address tells threads apart. The library is there from the start: its place is as near as the stack's.
 static __thread char this_thread __attribute__((tls_model("initial-exec")));
 
+// returns: NULL before the device's first launch.
+static jvgpu_meter_t *made_meter(const jvgpu_process_t *self, int device)
+{
+  return __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
+}
+
 static jvgpu_meter_t *meter_of(jvgpu_process_t *self, int device)
 {
-  jvgpu_meter_t *meter = __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
+  jvgpu_meter_t *meter = made_meter(self, device);
   if (meter != NULL) {
     return meter;
   }
@@ -153,7 +159,7 @@ static uint64_t less_given_back(jvgpu_meter_t *meter, jvgpu_use_t *use, uint64_t
 void jvgpu_meter_drained(jvgpu_process_t *self)
 {
   for (int device = 0; device < (int)JVGPU_MAX_DEVICES; device++) {
-    jvgpu_meter_t *meter = __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
+    jvgpu_meter_t *meter = made_meter(self, device);
     if (meter == NULL) {
       continue;
     }
@@ -173,7 +179,7 @@ void jvgpu_meter_drained_event(jvgpu_process_t *self)
   // Where the last stream has drained everything has, but for programs of several streams, whose
   // flight ends at their next full wait.
   for (int device = 0; device < (int)JVGPU_MAX_DEVICES; device++) {
-    jvgpu_meter_t *meter = __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
+    jvgpu_meter_t *meter = made_meter(self, device);
     if (meter == NULL || __atomic_load_n(&meter->flight_begun_ns, __ATOMIC_RELAXED) == 0 ||
         __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) != 0) {
       continue;
@@ -187,25 +193,34 @@ void jvgpu_meter_drained_event(jvgpu_process_t *self)
 
 // --- launches ----------------------------------------------------------------------------------------------------
 
-// returns: the GPU time charged to this process so far, this launch included where its duration is known.
-static uint64_t charge(jvgpu_meter_t *meter, jvgpu_use_t *use, jvgpu_shape_t *shape, uint64_t *charged_ns)
+// A launch, charged.
+typedef struct charged_s {
+  bool     is_known;   // how long it takes, else it is charged later
+  uint64_t own_ns;     // by its duration, whatever of it was charged before
+  uint64_t before_ns;  // GPU time charged to this process before it
+  uint64_t busy_ns;    // and with it
+} charged_t;
+
+static inline charged_t charge(jvgpu_meter_t *meter, jvgpu_use_t *use, jvgpu_shape_t *shape)
 {
   const uint64_t duration_ns = __atomic_load_n(&shape->duration_ns, __ATOMIC_RELAXED);
   const bool     is_writer = meter->writer == &this_thread;
   if (duration_ns == 0) {
     jvgpu_shape_uncharged(shape, is_writer);
-    return __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED);
+    const uint64_t busy_ns = __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED);
+    return (charged_t){.before_ns = busy_ns, .busy_ns = busy_ns};
   }
   const uint64_t overlap_ppm = __atomic_load_n(&meter->sampler.overlap_ppm, __ATOMIC_RELAXED);
-  uint64_t       charge_ns = overlap_ppm == 1000000 ? duration_ns : duration_ns * overlap_ppm / 1000000;
-  *charged_ns = charge_ns;
-  jvgpu_shape_charged(shape, is_writer, charge_ns);
+  const uint64_t own_ns = overlap_ppm == 1000000 ? duration_ns : duration_ns * overlap_ppm / 1000000;
+  uint64_t       charge_ns = own_ns;
+  jvgpu_shape_charged(shape, is_writer, own_ns);
   if (__builtin_expect(__atomic_load_n(&meter->given_back_ns, __ATOMIC_RELAXED) != 0, 0)) {
     charge_ns = less_given_back(meter, use, charge_ns);
   }
   const uint32_t sm_ppm = __atomic_load_n(&shape->sm_ppm, __ATOMIC_RELAXED);
   __atomic_fetch_add(&use->sm_ns, charge_ns * sm_ppm / 1000000, __ATOMIC_RELAXED);
-  return __atomic_add_fetch(&use->busy_ns, charge_ns, __ATOMIC_RELAXED);
+  const uint64_t before_ns = __atomic_fetch_add(&use->busy_ns, charge_ns, __ATOMIC_RELAXED);
+  return (charged_t){.is_known = true, .own_ns = own_ns, .before_ns = before_ns, .busy_ns = before_ns + charge_ns};
 }
 
 static uint32_t sms_of(jvgpu_meter_t *meter)
@@ -285,14 +300,15 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
   if (__builtin_expect(__atomic_load_n(&shape->sm_ppm, __ATOMIC_RELAXED) == 0, 0)) {
     ask_sm_part(meter, shape, work);
   }
-  // What is in flight begins with this launch: its own GPU time is no waiting.
-  const uint64_t before_ns = __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED);
-  const uint64_t busy_ns = charge(meter, use, shape, &launch.charged_ns);
+  const charged_t charged = charge(meter, use, shape);
+  const uint64_t  busy_ns = charged.busy_ns;
+  launch.charged_ns = charged.own_ns;
   // Not atomic on purpose: a launch lost between threads only lengthens a sample's interval.
   const uint32_t launches = jvgpu_sampler_launches(&meter->sampler) + 1;
   __atomic_store_n(&meter->sampler.launches, launches, __ATOMIC_RELAXED);
   note_stream(meter, stream);
-  note_flight(meter, before_ns);
+  // What is in flight begins with this launch: its own GPU time is no waiting.
+  note_flight(meter, charged.before_ns);
 
   const bool quiet = __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) != 0;
   if (jvgpu_sampler_is_open(&meter->sampler)) {
@@ -300,18 +316,17 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
   }
   __atomic_store_n(&meter->sampler.last, stream, __ATOMIC_RELAXED);
   // What is not charged brings no sample nearer: until something is known, launches do.
-  const bool     is_unknown = __atomic_load_n(&shape->duration_ns, __ATOMIC_RELAXED) == 0;
   const bool     is_little_known = __atomic_load_n(&shape->samples, __ATOMIC_RELAXED) < NEW_SHAPE_SAMPLES &&
                                    __atomic_load_n(&shape->tries, __ATOMIC_RELAXED) < NEW_SHAPE_TRIES;
   const uint32_t unsampled = launches - __atomic_load_n(&meter->last_sampled, __ATOMIC_RELAXED);
   const bool     is_new =
-      (is_unknown || is_little_known) && (unsampled >= NEW_SHAPE_LAUNCHES || is_unheard_of(meter, shape));
+      (!charged.is_known || is_little_known) && (unsampled >= NEW_SHAPE_LAUNCHES || is_unheard_of(meter, shape));
   const bool is_due = busy_ns >= __atomic_load_n(&meter->due_ns, __ATOMIC_RELAXED) || unsampled >= MOST_UNSAMPLED;
   if (quiet || (!is_new && !is_due)) {
     return launch;
   }
   jvgpu_late_t late;
-  const bool   is_idle = look_at_flight(self, meter, device, stream, before_ns);
+  const bool   is_idle = look_at_flight(self, meter, device, stream, charged.before_ns);
   const int    sample =
       jvgpu_sampler_open(&meter->sampler, shape, stream, is_idle, calls, contenders_of(self, device), busy_ns, &late);
   set_next(self, meter, device, busy_ns + (late.ns > 0 ? (uint64_t)late.ns : 0));
@@ -333,7 +348,7 @@ void jvgpu_meter_waits(jvgpu_process_t *self, int device)
 
 void jvgpu_meter_gated(jvgpu_process_t *self, int device)
 {
-  jvgpu_meter_t *meter = __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
+  jvgpu_meter_t *meter = made_meter(self, device);
   if (meter != NULL) {
     jvgpu_sampler_gated(&meter->sampler);
   }
@@ -342,7 +357,7 @@ void jvgpu_meter_gated(jvgpu_process_t *self, int device)
 void jvgpu_meter_stream_gone(jvgpu_process_t *self, CUstream stream)
 {
   for (int device = 0; device < (int)JVGPU_MAX_DEVICES; device++) {
-    jvgpu_meter_t *meter = __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
+    jvgpu_meter_t *meter = made_meter(self, device);
     if (meter != NULL) {
       jvgpu_sampler_stream_gone(&meter->sampler, stream);
     }
@@ -351,7 +366,7 @@ void jvgpu_meter_stream_gone(jvgpu_process_t *self, CUstream stream)
 
 void jvgpu_meter_full(jvgpu_process_t *self, int device, uint64_t full_ns)
 {
-  jvgpu_meter_t *meter = __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
+  jvgpu_meter_t *meter = made_meter(self, device);
   if (meter != NULL && __atomic_load_n(&meter->sampler.full_ns, __ATOMIC_RELAXED) != full_ns) {
     __atomic_store_n(&meter->sampler.full_ns, full_ns, __ATOMIC_RELAXED);
   }
@@ -365,7 +380,7 @@ void jvgpu_meter_end(jvgpu_launch_t launch, CUstream stream, const jvgpu_stream_
 void jvgpu_meter_forget(jvgpu_process_t *self, const void *function)
 {
   for (int device = 0; device < (int)JVGPU_MAX_DEVICES; device++) {
-    jvgpu_meter_t *meter = __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
+    jvgpu_meter_t *meter = made_meter(self, device);
     if (meter != NULL) {
       jvgpu_sampler_forget(&meter->sampler, jvgpu_shapes_find(&meter->shapes, jvgpu_shape_key(function, 0, 0, 0)));
     }

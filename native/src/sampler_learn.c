@@ -124,7 +124,7 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
     return 0;
   }
   how.is_watched = jvgpu_pulse_answer(&sampler->pulse, sample->watch, &lost_ns) == JVGPU_WATCHED_WHOLE;
-  how.is_rough = sample->was_full || (sample->was_queued && sample->is_over && sampler->streams > 1);
+  how.is_of_streams = sample->was_full || (sample->was_queued && sample->is_over && sampler->streams > 1);
   how.is_sure = sample->was_full ||
                 (sample->was_queued &&
                  (how.is_alone || (how.is_watched && (lost_ns <= 0 || elapsed_ns - lost_ns > LOST_MATTERS_NS))));

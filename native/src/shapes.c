@@ -268,7 +268,7 @@ static uint64_t publish(jvgpu_shape_t *shape)
 uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_how_t how)
 {
   elapsed_ns = elapsed_ns < 0 ? 0 : elapsed_ns;
-  if (how.is_rough) {
+  if (how.is_of_streams) {
     learn_rough(shape, elapsed_ns / launches, how.is_sure);
   } else if (how.contenders <= 1) {
     learn_alone(shape, elapsed_ns, launches, how);

@@ -61,7 +61,7 @@ typedef struct jvgpu_how_s {
   uint32_t contenders;  // processes that want the GPU, this one among them
   bool     is_watched;  // the turns lost within it are known and taken off already
   bool     is_sure;  // it was alone or watched, what was taken off is little of it, and no pause of the host's is in it
-  bool     is_rough;  // a few launches more or less may have been done in it
+  bool     is_of_streams;  // a run over several streams: a few launches more or less may have been done in it
   bool     is_alone;  // nobody else has had the GPU for some time
 } jvgpu_how_t;
 

@@ -135,7 +135,7 @@ static void alone_long_launches_are_clean(void)
 
 static void rough_samples_are_averaged_where_they_lie_close_together(void)
 {
-  const jvgpu_how_t rough = {.contenders = 2, .is_rough = true};
+  const jvgpu_how_t rough = {.contenders = 2, .is_of_streams = true};
   jvgpu_shape_t     shape = fresh();
   jvgpu_shape_learn(&shape, 290 * US, 1, beside);
   jvgpu_shape_learn(&shape, 20 * US * 100, 100, rough);
