@@ -69,10 +69,18 @@ apt_install() {
   find_root "$@" || fail "This needs Debian packages that are not installed: $*" "Install them and run make again:" \
     "    sudo $command"
   say "installing Debian packages: $*"
-  # An old package list names versions that are gone; a broken third-party source must not stop us.
-  "${as_root[@]}" apt-get update -q >build/setup.log 2>&1 </dev/null ||
-    say "apt-get update had errors; going on with the lists there are"
-  # A new machine in a cloud updates itself in its first minutes and holds the lock meanwhile.
+  # An old package list names versions that are gone; a broken third-party source must not stop us. A new machine in a
+  # cloud updates itself in its first minutes, and holds apt's locks meanwhile.
+  local tries=0
+  until "${as_root[@]}" env LC_ALL=C apt-get update -q >build/setup.log 2>&1 </dev/null; do
+    tries=$((tries + 1))
+    if ! grep -q 'Could not get lock' build/setup.log || [ "$tries" -gt 60 ]; then
+      say "apt-get update had errors; going on with the lists there are"
+      break
+    fi
+    if [ "$tries" = 1 ]; then say "another program installs packages; waiting for it, at most 5 minutes"; fi
+    sleep 5
+  done
   # shellcheck disable=SC2086  # one word each, on purpose
   at_length "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive $command -o DPkg::Lock::Timeout=600
 }
@@ -96,7 +104,8 @@ system_packages() {
   if [ ${#missing[@]} -gt 0 ]; then
     apt_install "${missing[@]}"
   fi
-  find_python >/dev/null || fail "No Python of at least 3.10 that can make virtual environments was found." \
+  find_python >/dev/null || fail \
+    "No Python of at least 3.10 that can make virtual environments was found; python3 is $(python3 -V 2>&1 || true)." \
     "Name one: make PYTHON=/path/to/python3 ..."
 }
 
