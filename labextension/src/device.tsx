@@ -85,26 +85,56 @@ export function DeviceSection(
   );
 }
 
-/** One device over time. */
+/** All devices over time, and how far back. */
 export function HistorySection(props: {
-  device: IDeviceUsage;
   usage: IUsage;
-  granted: ISliceDevice | undefined;
+  granted: (uuid: string) => ISliceDevice | undefined;
   history: SliceHistory;
   options: PanelOptions;
   trans: TranslationBundle;
 }): React.JSX.Element {
-  const { device, granted, history, options, trans } = props;
-  const name = words.deviceName(device, props.usage.devices, trans);
-  const seconds = options.value.historyMinutes * 60;
+  const { usage, granted, history, options, trans } = props;
+  return (
+    <section className="jp-VGPUPanel-section">
+      <Range options={options} trans={trans} />
+      {usage.devices.map(device => (
+        <DeviceHistory
+          key={device.uuid}
+          device={device}
+          name={
+            usage.devices.length > 1
+              ? words.deviceName(device, usage.devices, trans)
+              : ''
+          }
+          granted={granted(device.uuid)}
+          history={history}
+          seconds={options.value.historyMinutes * 60}
+          trans={trans}
+        />
+      ))}
+    </section>
+  );
+}
+
+/** One device over time; named where there are several. */
+function DeviceHistory(props: {
+  device: IDeviceUsage;
+  name: string;
+  granted: ISliceDevice | undefined;
+  history: SliceHistory;
+  seconds: number;
+  trans: TranslationBundle;
+}): React.JSX.Element {
+  const { device, name, granted, history, seconds, trans } = props;
   const line = history.last(device.uuid, seconds);
   const isTimed = device.gpu_time_fraction !== undefined;
   return (
-    <section className="jp-VGPUPanel-section">
-      <Range options={options} name={name} trans={trans} />
-      {props.usage.devices.length > 1 && (
-        <p className="jp-VGPUPanel-dim">{name}</p>
-      )}
+    <div
+      className="jp-VGPUPanel-past"
+      role={name ? 'group' : undefined}
+      aria-label={name || undefined}
+    >
+      {name && <p>{name}</p>}
       {granted && isTimed && (
         <>
           <h4>{trans.__('GPU time')}</h4>
@@ -124,7 +154,7 @@ export function HistorySection(props: {
         seconds={seconds}
         trans={trans}
       />
-    </section>
+    </div>
   );
 }
 
@@ -190,10 +220,9 @@ function Meter(props: IDeviceProps): React.JSX.Element {
 
 function Range(props: {
   options: PanelOptions;
-  name: string;
   trans: TranslationBundle;
 }): React.JSX.Element {
-  const { options, name, trans } = props;
+  const { options, trans } = props;
   const chosen = options.value.historyMinutes;
   const offered = [...new Set([...HISTORY_MINUTES, chosen])].sort(
     (a, b) => a - b
@@ -202,7 +231,7 @@ function Range(props: {
     <div className="jp-VGPUPanel-row jp-VGPUPanel-range">
       <h3>{trans.__('History')}</h3>
       <select
-        aria-label={trans.__('History of %1', name)}
+        aria-label={trans.__('History of how long')}
         value={chosen}
         onChange={event =>
           options.set({ historyMinutes: Number(event.target.value) })

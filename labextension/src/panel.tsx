@@ -142,17 +142,13 @@ function SituationView(props: {
             actions={actions}
             trans={trans}
           />
-          {usage.devices.map(device => (
-            <HistorySection
-              key={device.uuid}
-              device={device}
-              usage={usage}
-              granted={granted(device.uuid)}
-              history={model.history}
-              options={options}
-              trans={trans}
-            />
-          ))}
+          <HistorySection
+            usage={usage}
+            granted={granted}
+            history={model.history}
+            options={options}
+            trans={trans}
+          />
           <SessionSection
             session={situation.session}
             actions={actions}

@@ -64,7 +64,7 @@ export class SliceStatus extends ReactWidget {
     const warnAt = this._options.value.warnAtPercent;
     if (usage !== null) {
       return this._button(
-        trans.__('GPU: %1', usage.devices.map(words.short).join(' · ')),
+        words.shortOfAll(usage.devices, trans),
         trans.__('Memory and GPU time of your slice; show more'),
         usage.devices.some(device => words.isTight(device, warnAt))
       );

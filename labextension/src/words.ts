@@ -13,6 +13,8 @@ import {
 } from './wire';
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB'];
+/** So many devices are told one by one where there is little room. */
+const MOST_SINGLE = 2;
 
 /** Bytes for people, as the Python side writes them: `10.0 GiB`. */
 export function bytes(count: number): string {
@@ -130,6 +132,30 @@ export function short(device: IDeviceUsage): string {
   return device.gpu_time_fraction === undefined
     ? memory
     : `${memory} ${percent(device.gpu_time_fraction)}`;
+}
+
+/** All devices in a few characters: `GPU: 1.0/20.0 GiB 43 %`; from three on together: `8 GPUs: 75.2/158.4 GiB 43 %`. */
+export function shortOfAll(
+  devices: readonly IDeviceUsage[],
+  trans: TranslationBundle
+): string {
+  if (devices.length <= MOST_SINGLE) {
+    return trans.__('GPU: %1', devices.map(short).join(' · '));
+  }
+  const sum = (of: (device: IDeviceUsage) => number): number =>
+    devices.reduce((all, device) => all + of(device), 0);
+  const isTimed = devices.every(
+    device => device.gpu_time_fraction !== undefined
+  );
+  const together: IDeviceUsage = {
+    ...devices[0],
+    memory_used_bytes: sum(device => device.memory_used_bytes),
+    memory_limit_bytes: sum(device => device.memory_limit_bytes),
+    gpu_time_fraction: isTimed
+      ? sum(device => device.gpu_time_fraction!) / devices.length
+      : undefined
+  };
+  return trans.__('%1 GPUs: %2', devices.length, short(together));
 }
 
 /** Memory against its limit: `1.0 GiB of 20.0 GiB`. */

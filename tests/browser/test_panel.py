@@ -137,7 +137,7 @@ def test_the_panel_can_be_used_with_the_keyboard_and_in_little_room(lab: Lab, pa
     page.goto(url)
     lab.wait_until_ready()
 
-    history = lab.panel.get_by_label(re.compile("History of"))
+    history = lab.panel.get_by_label("History of how long")
     hour = lab.panel.get_by_role("img", name=re.compile("last 60 min"))
     lab.command("Show the Last 15 min")
     # At once: the palette, once closed, hands the focus to the notebook, and the panel takes it back.

@@ -46,6 +46,29 @@ describe('SliceStatus', () => {
     expect(status.node.textContent).toBe('GPU: 5.0/20.0 GiB 43 %');
   });
 
+  it('tells two devices one by one, and more of them together', async () => {
+    const reading = okReading({ gpu_time_fraction: 0.4 });
+    const [device] = reading.usage!.devices;
+    const withDevices = (...devices: (typeof device)[]) => ({
+      ...reading,
+      usage: { ...reading.usage!, devices }
+    });
+    const idle = { ...device, uuid: 'GPU-2', gpu_time_fraction: 0.1 };
+    listener().onReading(withDevices(device, idle));
+    await drawn(status);
+    expect(status.node.textContent).toBe(
+      'GPU: 5.0/20.0 GiB 40 % · 5.0/20.0 GiB 10 %'
+    );
+
+    const full = { ...idle, uuid: 'GPU-3', memory_used_bytes: 20 * 2 ** 30 };
+    listener().onReading(withDevices(device, idle, full));
+    await drawn(status);
+
+    expect(status.node.textContent).toBe('3 GPUs: 30.0/60.0 GiB 20 %');
+    // One that is full is warned of all the same.
+    expect(status.node.querySelector('.jp-mod-warning')).not.toBeNull();
+  });
+
   it('is not there without a slice', async () => {
     listener().onReading(emptyReading('no-slice'));
     await drawn(status);
