@@ -14,6 +14,8 @@
 #define PRESSED_NS (50.0 * MS)
 #define NO_PAUSE_NS (40 * MS)
 #define NO_PAUSE 0.95
+// Who was worth windows before is as soon again.
+#define KNOWN_NO_PAUSE_NS (10 * MS)
 
 // A share of which so much was had is met: the driver itself loses a tenth of the time to switching.
 #define MET 0.97
@@ -100,7 +102,8 @@ static void take_in(jvgpu_runner_t *runner, double dt_ns, uint32_t processes, ui
     const double used = (double)runner->used_ns < dt_ns ? (double)runner->used_ns / dt_ns : 1.0;
     smooth(&runner->pressed, stands ? 1.0 : used, dt_ns / PRESSED_NS);
     runner->stands_ns = !stands ? 0 : runner->stands_ns != 0 ? runner->stands_ns : now_ns;
-    if (runner->stands_ns != 0 && now_ns - runner->stands_ns > NO_PAUSE_NS && runner->pressed < NO_PAUSE) {
+    const uint64_t no_pause_ns = runner->was_heavy ? KNOWN_NO_PAUSE_NS : NO_PAUSE_NS;
+    if (runner->stands_ns != 0 && now_ns - runner->stands_ns > no_pause_ns && runner->pressed < NO_PAUSE) {
       runner->pressed = NO_PAUSE;
     }
     smooth(&runner->use, (double)runner->used_ns / dt_ns, dt_ns / USE_NS);

@@ -77,6 +77,7 @@ typedef struct jvgpu_runner_s {
   double   entitled;  // part that it is entitled to, 0..1
   double   fill;  // part of a window that it fills, 0..1
   double   usual_fill;  // the same, no more for one that was fuller
+  bool     was_heavy;  // its windows were worth it when that was last looked at
   double   window_total;  // part of its windows in which the GPU worked for anybody, 0..1
   uint32_t missed;  // violations in a row
   uint64_t second_ns;  // when the present second began

@@ -14,16 +14,25 @@
 #define MIXED_EVERY_NS (30000 * MS)
 #define MIXED_FOR_NS (100 * MS)
 #define MIXED_SETTLED_NS (50 * MS)
-// Windows that give so much less than interleaving did are no matter of chance.
-#define FAR 0.95
+// Who has windows keeps them until they are so much worse than they have to be: who loses them for one bad window
+// spoils those of the others, beside which it then works.
+#define STAYS 0.96
+// Windows that are so much worse than they have to be are no matter of chance.
+#define FAR 0.92
 #define MOST_PATIENCE_NS (16000 * MS)
+
+// returns: how full windows have to be.
+static double least_total(const jvgpu_governor_t *governor)
+{
+  return governor->mixed_total * (governor->has_short_work ? SHORT_WORK_GAIN : GAIN);
+}
 
 // The GPU does more in its windows than while all interleave, as was measured.
 bool jvgpu_trials_is_heavy(const jvgpu_governor_t *governor, const jvgpu_runner_t *runner)
 {
-  const double gain = governor->has_short_work ? SHORT_WORK_GAIN : GAIN;
+  const double least = least_total(governor) * (runner->was_heavy ? STAYS : 1.0);
   return may_have_windows(runner) && runner->tried_ns != 0 &&
-         (governor->are_full || (governor->mixed_ns != 0 && runner->window_total > governor->mixed_total * gain));
+         (governor->are_full || (governor->mixed_ns != 0 && runner->window_total > least));
 }
 
 // What disturbs a window, a host that was kept from launching, makes it look emptier, never fuller: more is
@@ -61,11 +70,10 @@ void jvgpu_trials_learn_fill(jvgpu_governor_t *governor, jvgpu_runner_t *runners
   smooth(&holder->usual_fill, fill < 1.0 ? fill : 1.0, holder->tried_ns != 0 ? 0.5 : 1.0);
   learn(&holder->window_total, (own_ns + beside_ns) / length_ns);
   holder->tried_ns = now_ns;
-  const bool     is_far = !governor->is_trial_vague && holder->window_total < governor->mixed_total * FAR;
+  const bool     is_far = !governor->is_trial_vague && holder->window_total < least_total(governor) * FAR;
   const uint64_t longer_ns = holder->patience_ns * (is_far ? 4 : 2);
-  holder->patience_ns = jvgpu_trials_is_heavy(governor, holder) ? PATIENCE_NS
-                        : longer_ns < MOST_PATIENCE_NS          ? longer_ns
-                                                                : MOST_PATIENCE_NS;
+  holder->was_heavy = jvgpu_trials_is_heavy(governor, holder);
+  holder->patience_ns = holder->was_heavy ? PATIENCE_NS : longer_ns < MOST_PATIENCE_NS ? longer_ns : MOST_PATIENCE_NS;
 }
 
 // While nobody holds a window and two or more could use one: what does the GPU do? Summed up over some time,
