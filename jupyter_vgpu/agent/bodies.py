@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
 
-from jupyter_vgpu.config import check_name, parse_profile
+from jupyter_vgpu.amounts import check_name
+from jupyter_vgpu.config import parse_profile
 from jupyter_vgpu.errors import BadValueError
 from jupyter_vgpu.model import ClaimRequest
+from jupyter_vgpu.units import MIB
 
 _LARGEST_UID = 2**32 - 2
 _LONGEST_TENANT = 512
@@ -97,6 +99,14 @@ class DeviceBody(Body):
     drained: StrictBool
 
 
+class SubsliceBody(Body):
+    """Body of `POST /v1/subslices`."""
+
+    name: StrictStr
+    memory_bytes: StrictInt = Field(ge=MIB)
+    share: StrictFloat | StrictInt | None = None
+
+
 def parse_claim_body(content: bytes) -> ClaimBody:
     """Return the body of `POST /v1/claims`.
 
@@ -116,6 +126,19 @@ def parse_claims_body(content: bytes) -> list[ClaimRequest]:
     if any(body.while_peer_lives for body in bodies):
         raise BadValueError("while_peer_lives", True, "only for a claim that is asked for by itself is")
     return [body.request() for body in bodies]
+
+
+def parse_subslice(content: bytes) -> SubsliceBody:
+    """Return the body of `POST /v1/subslices`.
+
+    Raises:
+        BadValueError: It is not allowed; the message names the key.
+    """
+    body = parse_body(SubsliceBody, content)
+    check_name(body.name, "name")
+    if body.share is not None and not 0 < body.share <= 1:
+        raise BadValueError("share", body.share, "a part of the device's time, more than 0 and at most 1, is")
+    return body
 
 
 def parse_body(model: type[_AnyBody], content: bytes) -> _AnyBody:

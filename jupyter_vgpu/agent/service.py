@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jupyter_vgpu._version import __version__
 from jupyter_vgpu.agent import store
@@ -29,7 +30,7 @@ from jupyter_vgpu.agent.origin import Claimant
 from jupyter_vgpu.agent.oversight import AuditRules, Oversight
 from jupyter_vgpu.agent.roster import Roster
 from jupyter_vgpu.agent.runtime import RuntimeDir
-from jupyter_vgpu.agent.subslices import MOST_PARTS, SubsliceBody, part_claim, part_of
+from jupyter_vgpu.agent.subslices import MOST_PARTS, part_claim, part_of
 from jupyter_vgpu.agent.tenant import Tenant
 from jupyter_vgpu.backends import BACKENDS, Node
 from jupyter_vgpu.client import AgentInfo
@@ -44,6 +45,9 @@ from jupyter_vgpu.model import Claim, ClaimRequest, Device, Edits
 from jupyter_vgpu.nvml import Nvml
 from jupyter_vgpu.placement import Room
 from jupyter_vgpu.steering import Steering
+
+if TYPE_CHECKING:
+    from jupyter_vgpu.agent.bodies import SubsliceBody
 
 log = logging.getLogger(__name__)
 

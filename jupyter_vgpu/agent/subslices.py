@@ -9,41 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from pydantic import Field, StrictFloat, StrictInt, StrictStr
-
-from jupyter_vgpu.agent.bodies import Body, parse_body
 from jupyter_vgpu.agent.tenant import Tenant
 from jupyter_vgpu.client import GuaranteedInfo, SubsliceInfo, UsageInfo
-from jupyter_vgpu.config import check_name
 from jupyter_vgpu.errors import BadValueError, NoCapacityError
 from jupyter_vgpu.model import Claim, Grant
 from jupyter_vgpu.units import PPM, format_bytes
 
+if TYPE_CHECKING:
+    from jupyter_vgpu.agent.bodies import SubsliceBody
+
 _MIB = 1 << 20
 MOST_PARTS = 64
-
-
-class SubsliceBody(Body):
-    """Body of `POST /v1/subslices`."""
-
-    name: StrictStr
-    memory_bytes: StrictInt = Field(ge=_MIB)
-    share: StrictFloat | StrictInt | None = None
-
-
-def parse_subslice(content: bytes) -> SubsliceBody:
-    """Return the checked body.
-
-    Raises:
-        BadValueError: It is not allowed; the message names the key.
-    """
-    body = parse_body(SubsliceBody, content)
-    check_name(body.name, "name")
-    if body.share is not None and not 0 < body.share <= 1:
-        raise BadValueError("share", body.share, "a part of the device's time, more than 0 and at most 1, is")
-    return body
 
 
 def part_of(whole: Claim, body: SubsliceBody, taken: Sequence[Grant], used: Sequence[int]) -> tuple[Grant, ...]:

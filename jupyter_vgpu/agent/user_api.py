@@ -10,9 +10,10 @@ from collections.abc import Callable
 from tornado.httpserver import HTTPServer
 
 from jupyter_vgpu.agent import views
+from jupyter_vgpu.agent.bodies import parse_subslice
 from jupyter_vgpu.agent.changes import parse_wait, usage_mark
 from jupyter_vgpu.agent.service import Agent
-from jupyter_vgpu.agent.subslices import parse_subslice, subslice_view
+from jupyter_vgpu.agent.subslices import subslice_view
 from jupyter_vgpu.agent.tenant import Tenant
 from jupyter_vgpu.agent.web import JsonHandler, make_server
 from jupyter_vgpu.errors import BadValueError, NotAuthorizedError, VGPUError

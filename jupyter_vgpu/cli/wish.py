@@ -5,14 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from jupyter_vgpu.config import (
-    BUILT_IN_PROFILES,
-    load_profiles,
-    parse_ceiling,
-    parse_guarantee,
-    parse_memory,
-    parse_profiles,
-)
+from jupyter_vgpu.amounts import parse_ceiling, parse_guarantee, parse_memory
 from jupyter_vgpu.errors import BadValueError
 from jupyter_vgpu.model import Memory, Profile
 from jupyter_vgpu.units import PPM, parse_fraction, to_ppm
@@ -44,6 +37,8 @@ def wished_profile(options: argparse.Namespace) -> Profile:
 
 def _named(name: str, config: Path | None) -> Profile:
     """Return the profile called `name`, of the file first; `"1/4"` finds `"1/4 GPU"` too."""
+    from jupyter_vgpu.config import BUILT_IN_PROFILES, load_profiles, parse_profiles
+
     known = {profile.name: profile for profile in parse_profiles(BUILT_IN_PROFILES)}
     if config is not None:
         known |= {profile.name: profile for profile in load_profiles(config)}

@@ -59,6 +59,16 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def test_what_a_plain_run_has_no_use_for_is_not_loaded() -> None:
+    command = (sys.executable, "-X", "importtime", "-m", "jupyter_vgpu.cli", *QUARTER, "--ceiling", "1/2", "--", "true")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert done.returncode == 0, done.stderr
+    assert "jupyter_vgpu" in loaded
+    assert loaded & {"pydantic", "tornado", "sqlalchemy", "traitlets", "jupyter_server", "IPython"} == set()
+
+
 def test_the_driver_tells_the_slice_as_all_there_is(vgpu: Vgpu) -> None:
     seen = look(vgpu, "--share", "1/4", "--memory", "10GiB")
 
