@@ -25,11 +25,13 @@ import pytest
 from harness import asking
 from harness.agents import NodeAgent
 from harness.ports import free_port
+from harness.waiting import wait_until
 from jupyter_vgpu.client import GrantedClaim, HubClient
 from jupyter_vgpu.model import ClaimRequest, Memory, Profile
 
 START_SECONDS = 120.0
 ROOT = Path(__file__).parents[2]
+LIB = ROOT / "tests" / "lib"
 
 
 class JupyterServer:
@@ -295,6 +297,37 @@ def server(quarter: GrantedClaim, relay: Relay, start_server: Callable[..., Jupy
     """Return a server in the quarter slice, at a base URL like a hub's, that asks through the relay."""
     environment = quarter.edits.applied_to({"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")})
     return start_server({**environment, "JUPYTER_VGPU_API": str(relay.path)}, base_url="/a/b/")
+
+
+# A process that attaches, and has launched some more four times a second, until its standard input ends.
+LAUNCHER = """
+import os, select, sys, time
+from harness.attach import answer_on, connected, request_of
+with connected(os.environ["JUPYTER_VGPU_SOCKET"]) as connection:
+    connection.send(request_of(os.environ["JUPYTER_VGPU_SECRET"]))
+    attached = answer_on(connection)
+assert attached is not None and attached.slot >= 0, attached
+launches = 0
+while not select.select([sys.stdin], [], [], 0.25)[0]:
+    launches += 1
+    attached.write_use(launches=launches)
+"""
+
+
+@pytest.fixture
+def at_work(agent: HubClient, quarter: GrantedClaim) -> Iterator[None]:
+    """Let something change in the slice all the time: where nothing does, the agent keeps its answers back."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", LAUNCHER],
+        env={**os.environ, **quarter.edits.env, "PYTHONPATH": f"{LIB}:{os.environ['PYTHONPATH']}"},
+        stdin=subprocess.PIPE,
+    )
+    pids = lambda: [each["pid"] for each in agent.usage(quarter.claim["claim"])["processes"]]  # noqa: E731
+    wait_until(lambda: process.pid in pids(), "it has attached")
+    yield
+    process.communicate()
+    wait_until(lambda: process.pid not in pids(), "it is gone")
+    assert process.returncode == 0
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
+
 from jupyter_vgpu.client import UsageInfo
 from jupyter_vgpu.server.history import History
 
@@ -93,6 +95,7 @@ def test_another_claim_starts_anew() -> None:
     assert history["memory_bytes"] == [6]
 
 
+@pytest.mark.usefixtures("at_work")
 def test_a_stream_begins_with_the_history(server: Server, open_stream: Any) -> None:
     first = open_stream(server)
     seen = [first.next() for _ in range(3)]

@@ -32,6 +32,7 @@ def test_an_event_has_the_slice_and_its_use(server: Server, open_stream: OpenStr
     assert event["usage"]["claim"] == event["slice"]["claim"]
 
 
+@pytest.mark.usefixtures("at_work")
 def test_events_keep_coming(server: Server, open_stream: OpenStream) -> None:
     stream = open_stream(server)
 
@@ -40,6 +41,7 @@ def test_events_keep_coming(server: Server, open_stream: OpenStream) -> None:
     assert times == sorted(set(times))
 
 
+@pytest.mark.usefixtures("at_work")
 def test_many_streams_have_one_upstream_reader(server: Server, relay: Relay, open_stream: OpenStream) -> None:
     asked_before, began_at = relay.asked, time.time()
     streams = [open_stream(server) for _ in range(6)]
@@ -111,6 +113,7 @@ def test_nobody_asks_the_agent_while_nobody_looks(server: Server, relay: Relay, 
     assert relay.asked == asked
 
 
+@pytest.mark.usefixtures("at_work")
 def test_looking_does_not_count_as_activity(server: Server, open_stream: OpenStream) -> None:
     before = server.get("api/status")["last_activity"]
 
@@ -126,6 +129,7 @@ def test_looking_does_not_count_as_activity(server: Server, open_stream: OpenStr
     assert server.get("api/status")["last_activity"] > before
 
 
+@pytest.mark.usefixtures("at_work")
 def test_a_stalled_agent_stalls_nothing_else(server: Server, relay: Relay, open_stream: OpenStream) -> None:
     stream = open_stream(server)
     assert stream.next()["state"] == "ok"
@@ -162,6 +166,7 @@ def test_a_stalled_agent_stalls_nothing_else(server: Server, relay: Relay, open_
         pass
 
 
+@pytest.mark.usefixtures("at_work")
 def test_who_joins_a_stream_that_runs_sees_at_once_what_the_others_see(server: Server, open_stream: OpenStream) -> None:
     first = open_stream(server)
     seen = [first.next()["usage"]["time"] for _ in range(2)]
@@ -174,6 +179,7 @@ def test_who_joins_a_stream_that_runs_sees_at_once_what_the_others_see(server: S
     assert {joined, asked} <= set(seen), "a reading was made for one of them alone"
 
 
+@pytest.mark.usefixtures("at_work")
 def test_a_connection_that_the_agent_closes_is_opened_anew(
     server: Server, relay: Relay, open_stream: OpenStream
 ) -> None:
