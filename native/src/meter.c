@@ -71,6 +71,11 @@ static jvgpu_meter_t *meter_of(jvgpu_process_t *self, int device)
   return meter;
 }
 
+static bool is_writer(const jvgpu_meter_t *meter)
+{
+  return meter->writer == &this_thread;
+}
+
 static jvgpu_use_t *use_of(const jvgpu_process_t *self, int device)
 {
   return &__atomic_load_n(&self->slot, __ATOMIC_ACQUIRE)->devices[device];
@@ -204,16 +209,15 @@ typedef struct charged_s {
 static inline charged_t charge(jvgpu_meter_t *meter, jvgpu_use_t *use, jvgpu_shape_t *shape)
 {
   const uint64_t duration_ns = __atomic_load_n(&shape->duration_ns, __ATOMIC_RELAXED);
-  const bool     is_writer = meter->writer == &this_thread;
   if (duration_ns == 0) {
-    jvgpu_shape_uncharged(shape, is_writer);
+    jvgpu_shape_uncharged(shape, is_writer(meter));
     const uint64_t busy_ns = __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED);
     return (charged_t){.before_ns = busy_ns, .busy_ns = busy_ns};
   }
   const uint64_t overlap_ppm = __atomic_load_n(&meter->sampler.overlap_ppm, __ATOMIC_RELAXED);
   const uint64_t own_ns = overlap_ppm == 1000000 ? duration_ns : duration_ns * overlap_ppm / 1000000;
   uint64_t       charge_ns = own_ns;
-  jvgpu_shape_charged(shape, is_writer, own_ns);
+  jvgpu_shape_charged(shape, is_writer(meter), own_ns);
   if (__builtin_expect(__atomic_load_n(&meter->given_back_ns, __ATOMIC_RELAXED) != 0, 0)) {
     charge_ns = less_given_back(meter, use, charge_ns);
   }
@@ -303,9 +307,7 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
   const charged_t charged = charge(meter, use, shape);
   const uint64_t  busy_ns = charged.busy_ns;
   launch.charged_ns = charged.own_ns;
-  // Not atomic on purpose: a launch lost between threads only lengthens a sample's interval.
-  const uint32_t launches = jvgpu_sampler_launches(&meter->sampler) + 1;
-  __atomic_store_n(&meter->sampler.launches, launches, __ATOMIC_RELAXED);
+  const uint32_t launches = jvgpu_sampler_launched(&meter->sampler, is_writer(meter));
   note_stream(meter, stream);
   // What is in flight begins with this launch: its own GPU time is no waiting.
   note_flight(meter, charged.before_ns);

@@ -87,7 +87,7 @@ typedef struct jvgpu_sampler_s {
   jvgpu_sample_t samples[JVGPU_MOST_SAMPLES];
   jvgpu_open_t   run;
   jvgpu_open_t   span;
-  uint32_t       launches;      // made, not exact between threads
+  uint32_t       launches[2];   // made, as jvgpu_shape_t.so_far
   CUstream       last;          // of the latest launch, or JVGPU_NO_STREAM: it is gone
   uint64_t       full_ns;       // the launch waited for room: so much is under way; 0 = it did not
   uint64_t       streams_seen;  // as bits of a hash, since the last look
@@ -145,7 +145,19 @@ uint32_t jvgpu_sampler_pending(const jvgpu_sampler_t *sampler);
 
 static inline uint32_t jvgpu_sampler_launches(const jvgpu_sampler_t *sampler)
 {
-  return __atomic_load_n(&sampler->launches, __ATOMIC_RELAXED);
+  return __atomic_load_n(&sampler->launches[0], __ATOMIC_RELAXED) +
+         __atomic_load_n(&sampler->launches[1], __ATOMIC_RELAXED);
+}
+
+// Count a launch. `is_writer`: as for jvgpu_shape_charged. returns: how many were made.
+static inline uint32_t jvgpu_sampler_launched(jvgpu_sampler_t *sampler, bool is_writer)
+{
+  if (is_writer) {
+    __atomic_store_n(&sampler->launches[0], sampler->launches[0] + 1, __ATOMIC_RELAXED);
+  } else {
+    __atomic_fetch_add(&sampler->launches[1], 1, __ATOMIC_RELAXED);
+  }
+  return jvgpu_sampler_launches(sampler);
 }
 
 static inline bool jvgpu_sampler_is_open(const jvgpu_sampler_t *sampler)

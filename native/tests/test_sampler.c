@@ -1,7 +1,10 @@
-// Which runs over several streams count beside others, and whom the sampler asks. The driver is played by two clocks.
+// Which runs over several streams count beside others, whom the sampler asks, and what threads count. The driver is
+// played by two clocks.
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "check.h"
@@ -98,7 +101,7 @@ static uint64_t seen_after(uint32_t launches, uint32_t waited)
   memset(&sampler, 0, sizeof sampler);
   jvgpu_sampler_start(&sampler);
   for (uint32_t i = 0; i < launches; i++) {
-    sampler.launches += 1;
+    jvgpu_sampler_launched(&sampler, i % 2 == 0);
     sampler.full_ns = i % 100 >= 100 - waited ? 4000000 : 0;
     sampler.last = stream_of(i);
     sampler.streams_seen |= UINT64_C(1) << (i % STREAMS);
@@ -144,8 +147,50 @@ static void a_stream_that_is_gone_is_not_asked_for(void)
         !jvgpu_sampler_is_idle(&sampler) && streams_asked == 2);
 }
 
+// --- threads that launch at once -------------------------------------------------------------------------------------
+
+#define THREADS 3
+#define LAUNCHES 2000000u
+
+typedef struct counting_s {
+  jvgpu_sampler_t *sampler;
+  jvgpu_shape_t   *shape;
+  bool             is_writer;
+} counting_t;
+
+static void *launch(void *argument)
+{
+  const counting_t *counting = argument;
+  for (uint32_t i = 0; i < LAUNCHES; i++) {
+    jvgpu_sampler_launched(counting->sampler, counting->is_writer);
+    jvgpu_shape_charged(counting->shape, counting->is_writer, 3);
+  }
+  return NULL;
+}
+
+static void threads_lose_no_launch(void)
+{
+  static jvgpu_sampler_t sampler;
+  jvgpu_shape_t          shape = {.key = 1};
+  pthread_t              threads[THREADS];
+  counting_t             counting[THREADS];
+  for (int i = 0; i < THREADS; i++) {
+    counting[i] = (counting_t){.sampler = &sampler, .shape = &shape, .is_writer = i == 0};
+    if (pthread_create(&threads[i], NULL, launch, &counting[i]) != 0) {
+      abort();
+    }
+  }
+  for (int i = 0; i < THREADS; i++) {
+    pthread_join(threads[i], NULL);
+  }
+  const jvgpu_shape_mark_t mark = jvgpu_shape_mark(&shape);
+  CHECK("a run counts all of them", jvgpu_sampler_launches(&sampler) == THREADS * LAUNCHES);
+  CHECK("and so does their shape", mark.made == THREADS * LAUNCHES && mark.sum_ns == UINT64_C(3) * mark.made);
+}
+
 int main(void)
 {
+  threads_lose_no_launch();
   jvgpu_real.cuCtxGetCurrent = current;
   jvgpu_real.cuEventCreate = create;
   jvgpu_real.cuEventQuery = is_done;
