@@ -138,7 +138,7 @@ def _add_verb(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.set_defaults(refuse=parser.error)
+    parser.set_defaults(refuse=parser.error, default_of=parser.get_default)
     return parser
 
 
@@ -231,4 +231,8 @@ def _add_agent(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         default="info",
         help="how much it logs (default: info)",
     )
-    agent.add_argument("--print-unit", action="store_true", help="print a systemd unit for it, and do nothing else")
+    agent.add_argument(
+        "--print-unit",
+        action="store_true",
+        help="print a systemd unit for it with the other options, and do nothing else",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -13,13 +14,26 @@ from jupyter_vgpu.client import SYSTEM_RUNTIME_DIR
 from jupyter_vgpu.errors import BadValueError
 
 _UNIT = Path(__file__).resolve().parent.parent / "data" / "jupyter-vgpu-agent.service"
+_IN_UNIT = (
+    "hub_user",
+    "listen",
+    "certificate",
+    "key",
+    "client_ca",
+    "token_file",
+    "simulate",
+    "devices",
+    "time",
+    "on_bypass",
+    "on_excess",
+    "log_level",
+)
 
 
 def agent(options: argparse.Namespace) -> int:
     """Serve this node's devices until SIGTERM or SIGINT; return 0."""
     if options.print_unit:
-        program = shutil.which("jupyter-vgpu") or f"{sys.executable} -m jupyter_vgpu.cli"
-        print(_UNIT.read_text(encoding="utf-8").replace("@COMMAND@", program), end="")
+        print(_unit(options), end="")
         return 0
     from jupyter_vgpu.agent.app import ServeOptions, serve
     from jupyter_vgpu.agent.listening import ListenOptions
@@ -46,6 +60,38 @@ def agent(options: argparse.Namespace) -> int:
         )
     )
     return 0
+
+
+def _unit(options: argparse.Namespace) -> str:
+    """Return a systemd unit of an agent with these options.
+
+    Raises:
+        BadValueError: An option is given whose place the unit itself decides.
+    """
+    for name in ("runtime_dir", "state_dir"):
+        if getattr(options, name) is not None:
+            raise BadValueError(
+                f"--{name.replace('_', '-')}",
+                str(getattr(options, name)),
+                "none is with --print-unit: systemd makes the agent's directories, in /run and /var/lib",
+            )
+    words = [shutil.which("jupyter-vgpu") or f"{sys.executable} -m jupyter_vgpu.cli", "agent"]
+    for name in _IN_UNIT:
+        value = getattr(options, name)
+        if value != options.default_of(name):
+            # systemd has another working directory. source: systemd.exec(5), WorkingDirectory=
+            text = str(value.absolute()) if isinstance(value, Path) else str(value)
+            words += [f"--{name.replace('_', '-')}", _quoted(text)]
+    unit = _UNIT.read_text(encoding="utf-8").replace("@COMMAND@", " ".join(words))
+    if options.listen:
+        unit = unit.replace("RestrictAddressFamilies=AF_UNIX\n", "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n")
+        unit = unit.replace("PrivateNetwork=yes\n", "")
+    return unit
+
+
+def _quoted(text: str) -> str:
+    """Return a word of ExecStart=. source: systemd.service(5), "Command lines"; systemd.unit(5), "Specifiers"."""
+    return shlex.quote(text.replace("\\", "\\\\").replace("%", "%%").replace("$", "$$"))
 
 
 def _default_runtime_dir() -> Path:

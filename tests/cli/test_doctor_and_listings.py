@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -185,6 +186,50 @@ def test_a_time_for_a_trace_that_makes_no_sense_is_refused(
     assert done.returncode == 2
     assert done.stderr.startswith("jupyter vgpu status: --trace-seconds: ")
     assert done.stderr.endswith(f"{allowed}\n")
+
+
+# As they are given, and as they stand in a unit where that is not the same.
+IN_UNIT = {
+    "--hub-user": ("hub $1", "'hub $$1'"),
+    "--listen": ("gpu1:8443", "gpu1:8443"),
+    "--certificate": ("/etc/a b.pem", "'/etc/a b.pem'"),
+    "--key": ("/etc/100%.key", "/etc/100%%.key"),
+    "--client-ca": ("ca.pem", str(Path("ca.pem").absolute())),
+    "--token-file": ("/etc/hub.token", "/etc/hub.token"),
+    "--simulate": ("a30", "a30"),
+    "--devices": ("0,2", "0,2"),
+    "--time": ("driver", "driver"),
+    "--on-bypass": ("kill", "kill"),
+    "--on-excess": ("kill", "kill"),
+    "--log-level": ("debug", "debug"),
+}
+MADE_BY_SYSTEMD = {"--runtime-dir", "--state-dir"}
+
+
+def test_a_unit_has_every_option_that_the_agent_was_given(vgpu: Vgpu) -> None:
+    known = set(re.findall(r"^  (--[a-z-]+)", vgpu("agent", "--help").stdout, re.MULTILINE))
+    assert known == {*IN_UNIT, *MADE_BY_SYSTEMD, "--print-unit"}
+
+    done = vgpu("agent", "--print-unit", *(word for option, (given, _) in IN_UNIT.items() for word in (option, given)))
+
+    (start,) = [line for line in done.stdout.splitlines() if line.startswith("ExecStart=")]
+    assert start.partition(" agent ")[2] == " ".join(f"{option} {written}" for option, (_, written) in IN_UNIT.items())
+
+
+def test_a_unit_lets_an_agent_listen_to_other_nodes_only_where_it_is_to(vgpu: Vgpu) -> None:
+    alone, listening = (vgpu("agent", "--print-unit", *more).stdout.splitlines() for more in ((), ("--listen", "a:1")))
+
+    assert {"RestrictAddressFamilies=AF_UNIX", "PrivateNetwork=yes"} <= set(alone)
+    assert "RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6" in listening
+    assert not [line for line in listening if line.startswith("PrivateNetwork=")]
+
+
+@pytest.mark.parametrize("option", sorted(MADE_BY_SYSTEMD))
+def test_a_unit_in_other_directories_than_systemds_is_refused(vgpu: Vgpu, option: str) -> None:
+    done = vgpu("agent", "--print-unit", option, "/srv")
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"{option}: '/srv' is not allowed; none is with --print-unit" in done.stderr
 
 
 def test_the_agent_prints_a_unit_that_starts_it(vgpu: Vgpu) -> None:
