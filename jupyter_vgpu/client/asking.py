@@ -80,7 +80,10 @@ def ask(
             f"the node agent at {where} has not answered within {waited:.1f} s: see its log, or restart it"
         ) from error
     except PermissionError as error:
-        raise NotAuthorizedError(f"this user may not open {where}: the agent's admin decides who may") from error
+        raise NotAuthorizedError(
+            f"this user may not open {where}: the agent's admin decides who may (hub.sock: root, and whom "
+            "`jupyter vgpu agent --hub-user NAME` names)"
+        ) from error
     except ssl.SSLCertVerificationError as error:
         raise AgentUnreachableError(
             f"the certificate of the node agent at {where} is not accepted ({error.verify_message}): its authority's "
