@@ -16,6 +16,7 @@ from jupyter_vgpu.hub.injectors import Injector, injector_for
 from jupyter_vgpu.hub.settings import VGPUHub, ledger_beside
 from jupyter_vgpu.hub.spawner import VGPULocalProcessSpawner, VGPUSimpleLocalProcessSpawner, VGPUSpawnerMixin
 from jupyter_vgpu.hub.startup import arrange, give_up
+from jupyter_vgpu.hub.unread import refuse_unread_sections
 from jupyter_vgpu.hub.wiring import add_service
 
 _READY_MADE: dict[type, type[VGPUSpawnerMixin]] = {
@@ -95,6 +96,7 @@ def setup(
             c.VGPUHub.agent = settings.agent  # also the trace by which the hub's start knows that this was called
         given = _given_spawner(c)
         c.JupyterHub.spawner_class = with_vgpu(given, injector)
+        refuse_unread_sections(c)
         added = _add_service(c, settings, given) if service else []
     except VGPUError as error:
         give_up(error)

@@ -14,9 +14,8 @@ from typing import Any
 
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
-from traitlets import Dict, Enum, Float, Int, TraitError, Unicode, default
+from traitlets import Dict, Enum, Float, Int, Unicode, default
 from traitlets.config import Config, SingletonConfigurable
-from traitlets.config.loader import LazyConfigValue
 
 from jupyter_vgpu.client import SYSTEM_RUNTIME_DIR, Endpoint, Nodes, OneNode, agents_at, parse_endpoints
 from jupyter_vgpu.config import (
@@ -34,6 +33,7 @@ from jupyter_vgpu.errors import BadValueError, VGPUError
 from jupyter_vgpu.hub.desk import ClaimDesk
 from jupyter_vgpu.hub.queue import WaitingRoom
 from jupyter_vgpu.hub.rules import PlacementRules
+from jupyter_vgpu.hub.unread import refuse_unread_sections, refuse_unread_settings
 from jupyter_vgpu.hub.watch import Watch
 from jupyter_vgpu.hub.yaml_file import KEYS, load_yaml
 from jupyter_vgpu.ledger import Entry, Ledger
@@ -208,7 +208,7 @@ class VGPUHub(SingletonConfigurable):
         Raises:
             BadValueError: A setting is not understood, or there is none of its name.
         """
-        check(config)
+        refuse_unread_settings(config, cls)
         settings = cls(config=config)
         settings.check()
         return settings
@@ -224,7 +224,8 @@ class VGPUHub(SingletonConfigurable):
             BadValueError: A setting is not understood, or there is none of its name.
             LedgerError: The ledger cannot be opened.
         """
-        check(parent.config)
+        refuse_unread_settings(parent.config, cls)
+        refuse_unread_sections(parent.config)
         settings = cls.instance(parent=parent)
         spawner_class = getattr(parent, "spawner_class", type(parent))
         settings.places_servers = hasattr(getattr(spawner_class, "vgpu_injector", None), "place")
@@ -243,6 +244,8 @@ class VGPUHub(SingletonConfigurable):
             BadValueError: Something is not understood.
         """
         refuse_misspelt(os.environ)
+        if "://" in self.agent:
+            raise BadValueError("VGPUHub.agent", self.agent, "a directory is; URLs stand in VGPUHub.agents")
         assert self.endpoints is not None
         assert self.offered
         assert self.overrides is not None
@@ -365,22 +368,3 @@ def _data_folder(hub_db_url: str) -> Path:
     if url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:"):
         return Path(str(url.database)).resolve().parent
     return Path.cwd()
-
-
-def check(config: Config) -> None:
-    """Refuse a setting that does not exist, of which traitlets would only warn, and a value of the wrong type.
-
-    Raises:
-        BadValueError: Naming it and what there is.
-    """
-    known = sorted(VGPUHub.class_trait_names(config=True))
-    probe = VGPUHub()
-    for name, value in config.get("VGPUHub", {}).items():
-        if name not in known:
-            raise BadValueError(f"VGPUHub.{name}", value, f"only the settings {', '.join(known)} are")
-        if isinstance(value, LazyConfigValue):
-            continue  # additions to the default
-        try:
-            setattr(probe, name, value)
-        except TraitError as error:
-            raise BadValueError(f"VGPUHub.{name}", value, f"what it takes is ({error})") from error

@@ -157,6 +157,37 @@ def test_a_misspelt_setting_ends_the_start() -> None:
     assert "is not allowed; only the settings agent, " in refused(c).partition("VGPUHub.profile:")[2]
 
 
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("VGPUhub", "c: 'VGPUhub' is not allowed; of names like it only the sections VGPUHub, "),
+        ("VGPUSpawner", "c: 'VGPUSpawner' is not allowed; "),
+        ("VGPUSpawnerMixin", "VGPUSpawnerMixin.quotas: {} is not allowed; only the settings "),
+        ("VGPULocalProcessSpawner", "VGPULocalProcessSpawner.quotas: {} is not allowed; only the settings "),
+    ],
+)
+def test_settings_in_a_section_that_nobody_reads_end_the_start(section: str, said: str) -> None:
+    c = Config()
+    c[section].quotas = {}
+
+    assert said in refused(c)
+
+
+def test_sections_of_our_spawners_and_of_others_are_let_pass() -> None:
+    c = Config()
+    c.VGPULocalProcessSpawner.poll_interval = 5
+    c.KubeSpawner.image = "x"
+    c.SomebodysHub.profiles = {}
+
+    setup(c)
+
+    assert c.VGPULocalProcessSpawner.poll_interval == 5
+
+
+def test_a_url_is_no_runtime_directory() -> None:
+    assert "VGPUHub.agent: 'https://gpu1' is not allowed; a directory is" in refused(Config(), agent="https://gpu1")
+
+
 def test_a_setting_of_the_wrong_type_ends_the_start() -> None:
     c = Config()
     c.VGPUHub.reconcile_interval_seconds = 0
