@@ -20,7 +20,6 @@ Kind = Literal["gate closed", "gate opened", "window begun", "window over", "cha
 # In the order of native/agent/records.h.
 KINDS: tuple[Kind, ...] = ("gate closed", "gate opened", "window begun", "window over", "charged", "under way")
 
-MOST_DEVICES = 64
 _TAKE = 8192
 
 
