@@ -48,7 +48,7 @@ def main() -> int:
     try:
         port = checked_port(options.port)
         if options.board:
-            parse_boards(options.board)
+            parse_boards(options.board, "DEMO_BOARD")
         with only_demo_of_this_checkout():
             run(port, options.board, stop)
     except (DemoError, BadValueError) as error:

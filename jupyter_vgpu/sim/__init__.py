@@ -47,11 +47,12 @@ def known_boards() -> list[str]:
     return sorted(path.stem for path in BOARDS_DIR.glob("*.json"))
 
 
-def parse_boards(spec: str) -> list[str]:
+def parse_boards(spec: str, key: str = "--simulate") -> list[str]:
     """Return the boards a text like `"a100-80"`, `"2xa100-80"` or `"a100-80,2xt4"` stands for, one name each.
 
     Args:
         spec: Names of known boards, separated by commas, each with an optional count in front.
+        key: Name of the setting, for the message.
 
     Returns:
         Names in the order of their PCI addresses, 1 to 16 of them.
@@ -67,14 +68,14 @@ def parse_boards(spec: str) -> list[str]:
     for part in spec.split(","):
         match = _PART.fullmatch(part.strip())
         if match is None or match["board"] not in known_boards():
-            raise BadValueError("--simulate", spec, allowed)
+            raise BadValueError(key, spec, allowed)
         names += [match["board"]] * int(match["count"] or 1)
     if len(names) > MAX_BOARDS:
-        raise BadValueError("--simulate", spec, allowed)
+        raise BadValueError(key, spec, allowed)
     return names
 
 
-def create_boards(path: Path | str, spec: str = DEFAULT_BOARD, slowdown: int = 1) -> Path:
+def create_boards(path: Path | str, spec: str = DEFAULT_BOARD, slowdown: int = 1, key: str = "--simulate") -> Path:
     """Write a state file with idle boards and return its path.
 
     Every user of the node may write it, as every user may open a real `/dev/nvidia0`: put it where only the
@@ -86,14 +87,15 @@ def create_boards(path: Path | str, spec: str = DEFAULT_BOARD, slowdown: int = 1
         spec: Which boards, see `parse_boards`.
         slowdown: How many times slower than the machine's the boards' clock runs, 1 to 1000. Measurements on a
             busy machine are disturbed by so much less.
+        key: What `spec` is called in messages.
 
     Raises:
         BadValueError: `spec` names no known board, or `slowdown` is out of range.
         OSError: The file cannot be written.
     """
-    names = parse_boards(spec)
+    names = parse_boards(spec, key)
     if not 1 <= slowdown <= MAX_SLOWDOWN:
-        raise BadValueError("slowdown", slowdown, f"it is a whole number from 1 to {MAX_SLOWDOWN}")
+        raise BadValueError("slowdown", slowdown, f"a whole number from 1 to {MAX_SLOWDOWN} is")
     target = Path(path)
     boards = b"".join(_pack_board(name, number) for number, name in enumerate(names))
     versions = (_DRIVER_VERSION.encode(), f"13.{_DRIVER_VERSION}".encode())

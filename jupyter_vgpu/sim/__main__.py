@@ -20,7 +20,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--state", type=Path, default=os.environ.get("JUPYTER_VGPU_SIM"), help="state file (JUPYTER_VGPU_SIM)"
     )
-    parser.add_argument("--board", type=int, default=0, help="which board, from 0")
+    parser.add_argument("--board", type=int, help="which board, from 0 (default: the first; all for mps)")
     commands = parser.add_subparsers(dest="command", required=True)
     create = commands.add_parser("create", help="write a state file")
     create.add_argument("boards", help=f"such as 2xa100-80; known: {', '.join(known_boards())}")
@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _fault(options: argparse.Namespace) -> None:
     """Do what `fault` asks for."""
-    state, board = options.state, options.board
+    state, board = options.state, options.board or 0
     actions: dict[str, Callable[[], None]] = {
         "xid": lambda: faults.raise_xid(state, options.xid, board, options.pid),
         "ecc": lambda: faults.add_ecc_errors(state, options.corrected, options.uncorrected, board),
@@ -82,9 +82,9 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error("which state file? give --state FILE, or set JUPYTER_VGPU_SIM")
     try:
         if options.command == "create":
-            create_boards(options.state, options.boards, options.slowdown)
+            create_boards(options.state, options.boards, options.slowdown, "boards")
         elif options.command == "mps":
-            faults.set_mps(options.state, options.state_of_mps == "on")
+            faults.set_mps(options.state, options.state_of_mps == "on", options.board)
         else:
             _fault(options)
     except (VGPUError, OSError) as error:

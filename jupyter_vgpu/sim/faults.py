@@ -124,14 +124,14 @@ class Node:
 
     def _at(self, board: int) -> int:
         if not 0 <= board < self.board_count:
-            raise BadValueError("board", board, f"the node has boards 0 to {self.board_count - 1}")
+            raise BadValueError("board", board, f"boards 0 to {self.board_count - 1} of this node are")
         return _CONTROLS_AT + board * _CONTROL_BYTES
 
 
 def _within(key: str, value: float, most: float) -> None:
     """Raise for a number that is not in 0..`most`, NaN too."""
     if not 0 <= value <= most:
-        raise BadValueError(key, value, f"a number from 0 to {most:g}")
+        raise BadValueError(key, value, f"a number from 0 to {most:.0f} is")
 
 
 @contextmanager
@@ -144,7 +144,9 @@ def open_node(path: Path | str) -> Iterator[Node]:
     from jupyter_vgpu.sim import is_state_file
 
     if not is_state_file(path):
-        raise BadValueError("state", str(path), "it must be the state file of simulated boards, see create_boards")
+        raise BadValueError(
+            "state", str(path), "the state file of simulated boards is, which `python -m jupyter_vgpu.sim create` makes"
+        )
     with Path(path).open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
         yield Node(memory)
 
@@ -241,7 +243,9 @@ def set_driver_version(path: Path | str, cuda_version: int, driver_version: str)
     """Let the driver be of another version, such as 11040 and "470.82.01", for processes that start from now on."""
     _within("cuda_version", cuda_version, _MOST)
     if not 0 < len(driver_version.encode()) < _LONGEST_VERSION:
-        raise BadValueError("driver_version", driver_version, f"a text of up to {_LONGEST_VERSION - 1} bytes")
+        raise BadValueError(
+            "driver_version", driver_version, f"a text of 1 to {_LONGEST_VERSION - 1} bytes is, as 470.82.01"
+        )
     with open_node(path) as node:
         node.set_driver(cuda_version, driver_version)
 
@@ -256,7 +260,7 @@ def remove_function(path: Path | str, name: str) -> None:
         names = node.missing()
         if not 0 < len(name.encode()) < _MISSING_BYTES or len(names) == _MISSING_COUNT:
             raise BadValueError(
-                "function", name, f"a name of up to {_MISSING_BYTES - 1} bytes, {_MISSING_COUNT} in all"
+                "function", name, f"a name of up to {_MISSING_BYTES - 1} bytes is, {_MISSING_COUNT} in all"
             )
         node.set_missing([*names, name])
 

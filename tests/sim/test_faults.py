@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -270,7 +271,19 @@ def test_the_command_line_does_the_same(node: Any) -> None:
         91,
     ]
     assert refused.returncode == 2
-    assert refused.stderr == "board: 3 is not allowed; the node has boards 0 to 0\n"
+    assert refused.stderr == "board: 3 is not allowed; boards 0 to 0 of this node are\n"
+
+
+def test_the_command_line_says_which_board_it_means(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "jupyter_vgpu.sim", "--state", str(tmp_path / "state")]
+
+    unknown = subprocess.run([*command, "create", "a1000"], capture_output=True, text=True, check=False)
+    subprocess.run([*command, "create", "2xt4"], check=True)
+    subprocess.run([*command, "--board", "1", "mps", "on"], check=True)
+
+    assert unknown.stderr.startswith("boards: 'a1000' is not allowed; known boards are a100-40, ")
+    with faults.open_node(tmp_path / "state") as made:
+        assert [made.get(board, "is_mps") for board in range(2)] == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -301,5 +314,5 @@ def test_a_fault_that_cannot_be_is_refused_and_changes_nothing(node: Any, fault:
 def test_what_is_no_state_file_is_refused(tmp_path: Any) -> None:
     (tmp_path / "file").write_text("something else")
 
-    with pytest.raises(BadValueError, match="must be the state file"):
+    with pytest.raises(BadValueError, match="the state file of simulated boards is"):
         faults.lose(tmp_path / "file")
