@@ -34,10 +34,10 @@ static struct {
   unsigned int *bins;
   size_t        bin_count;
   long          units;
-  double       *waits_us;
-  size_t        wait_count;
-  double        edges[MOST_EDGES][2];
-  size_t        edge_count;
+  double (*waits)[2];  // when each began, seconds, and how long it was, microseconds
+  size_t wait_count;
+  double edges[MOST_EDGES][2];
+  size_t edge_count;
 } result;
 
 static void finished(double now, int units)
@@ -49,10 +49,11 @@ static void finished(double now, int units)
   }
 }
 
-static void waited(double microseconds)
+static void waited(double from, double to)
 {
   if (result.wait_count < MOST_WAITS) {
-    result.waits_us[result.wait_count++] = microseconds;
+    result.waits[result.wait_count][0] = from;
+    result.waits[result.wait_count++][1] = (to - from) * 1e6;
   }
 }
 
@@ -145,9 +146,9 @@ static void say_result(double seconds, long switches)
   for (size_t i = 0; i < last; i++) {
     printf("%s%u", i == 0 ? "" : ",", result.bins[i]);
   }
-  printf("], \"waits_us\": [");
+  printf("], \"waits\": [");
   for (size_t i = 0; i < result.wait_count; i++) {
-    printf("%s%.1f", i == 0 ? "" : ",", result.waits_us[i]);
+    printf("%s[%.6f,%.1f]", i == 0 ? "" : ",", result.waits[i][0], result.waits[i][1]);
   }
   printf("], \"edges\": [");
   for (size_t i = 0; i < result.edge_count; i++) {
@@ -176,7 +177,7 @@ static void start_counting(int depth)
   for (int i = 0; i < MOST_IN_FLIGHT; i++) {
     MUST(cuEventCreate(&ring.events[i], CLIENT_NO_TIMING));
   }
-  result.waits_us = calloc(MOST_WAITS, sizeof *result.waits_us);
+  result.waits = calloc(MOST_WAITS, sizeof *result.waits);
   MUST(cuCtxGetCurrent(&context));
   if (pthread_create(&thread, NULL, watch, context) != 0) {
     _exit(1);

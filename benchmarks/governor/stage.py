@@ -40,7 +40,7 @@ class Answer:
 
     Attributes:
         progress: Its units by time; of all its processes together.
-        waits_us: How long each launch it waited for took.
+        waits: When each launch that it waited for began, seconds from the start, and how long it took, µs.
         pauses: When it stopped working and when it went on, for work that is on and off.
         other_switches: Switches of threads that are not the program's own.
         units: All units that it began in the run and finished, however long after the run's end.
@@ -48,7 +48,7 @@ class Answer:
     """
 
     progress: Progress
-    waits_us: Sequence[float] = ()
+    waits: Sequence[tuple[float, float]] = ()
     pauses: Sequence[tuple[float, float]] = ()
     other_switches: int = 0
     units: int = 0
@@ -115,7 +115,7 @@ def _answer(told: Sequence[Mapping[str, Any]]) -> Answer:
     ]
     return Answer(
         Progress.total(progresses),
-        [wait for one in told for wait in one.get("waits_us", ())],
+        [(begin, took) for one in told for begin, took in one.get("waits", ())],
         [(begin, end) for one in told for begin, end in one.get("edges", ())],
         sum(one.get("other_switches", 0) for one in told),
         sum(one.get("units", 0) for one in told),

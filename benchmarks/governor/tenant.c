@@ -167,7 +167,7 @@ static void waited_launch(void)
   MUST(cuStreamSynchronize(client.stream));
   const double now = client_now();
   finished(now, 1);
-  waited((now - begun) * 1e6);
+  waited(begun - result.start, now - result.start);
 }
 
 static void sleep_until(double when)

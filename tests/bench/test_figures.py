@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -71,7 +72,14 @@ def test_an_idle_share_is_away_and_back_with_a_delay() -> None:
 
 
 def test_waits_are_shown_in_milliseconds() -> None:
-    waits = [float(1000 * number) for number in range(1, 101)]
-    told = run(weighted(BURN, 1), [Answer(Progress.from_times([1.0]), waits_us=waits)])
+    waits = [(0.5, float(1000 * number)) for number in range(1, 101)]
+    told = run(weighted(BURN, 1), [Answer(Progress.from_times([1.0]), waits=waits)])
 
     assert (figures.wait_p50(told), figures.wait_p99(told)) == (50, 99)
+
+
+def test_a_wait_that_began_before_what_is_looked_at_does_not_count() -> None:
+    told = run(weighted(BURN, 1), [Answer(Progress.from_times([1.0]), waits=[(0.1, 7000.0), (0.2, 2000.0)])])
+
+    assert figures.wait_p99(replace(told, begin=0.2)) == 2
+    assert figures.wait_p99(replace(told, begin=0.1)) == 7
