@@ -17,12 +17,17 @@ import { IReading, isReading } from './wire';
  * Why a stream is over.
  *
  * - `server-unreachable`: no connection, it broke, or nothing came over it;
+ * - `server-stopped`: a hub answers in its place: it does not run;
  * - `no-extension`: the server knows no such stream;
  * - `refused`: this user may not see it, or is no longer logged in;
  * - `bad-answer`: something else than figures came.
  */
 export type Ending =
-  'server-unreachable' | 'no-extension' | 'refused' | 'bad-answer';
+  | 'server-unreachable'
+  | 'server-stopped'
+  | 'no-extension'
+  | 'refused'
+  | 'bad-answer';
 
 /** Who listens to a stream. */
 export interface IListener {
@@ -124,6 +129,10 @@ async function readStream(
     }
     if (response.status === 401 || response.status === 403) {
       return 'refused';
+    }
+    if (response.status === 424) {
+      // source: JupyterHub, handlers/base.py, `UserUrlHandler`
+      return 'server-stopped';
     }
     if (!response.ok || !response.body) {
       return 'server-unreachable';

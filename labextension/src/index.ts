@@ -27,7 +27,11 @@ const model: JupyterFrontEndPlugin<ISliceModel> = {
   description: "Holds the user's slice of a GPU and what it uses.",
   autoStart: true,
   provides: ISliceModel,
-  activate: () => new SliceModel()
+  activate: (app: JupyterFrontEnd) => {
+    const slice = new SliceModel();
+    app.serviceManager.connectionFailure.connect(slice.doubt);
+    return slice;
+  }
 };
 
 const panel: JupyterFrontEndPlugin<IPanelOptions> = {

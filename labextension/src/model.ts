@@ -55,6 +55,15 @@ export class SliceModel implements ISliceModel, IDisposable, IListener {
     });
   }
 
+  /**
+   * Open the stream anew, for somebody else has found that the server does not
+   * answer: a proxy on the way may keep the connection of one that has ended.
+   */
+  readonly doubt = (): void => {
+    this._close();
+    this._update();
+  };
+
   onReading(reading: IReading): void {
     this._retryMs = FIRST_RETRY_MS;
     if (reading.history) {

@@ -328,6 +328,10 @@ export function hint(state: string, trans: TranslationBundle): string {
       return trans.__('Reload this page and log in again.');
     case 'server-unreachable':
       return trans.__('Trying again by itself.');
+    case 'server-stopped':
+      return trans.__(
+        'Start it again from the hub to go on; this page can stay open.'
+      );
     case 'bad-answer':
       return trans.__(
         'This page and the server are of different versions: reload this page.'
@@ -357,6 +361,8 @@ export function stateName(state: string, trans: TranslationBundle): string {
       return trans.__('No NVIDIA driver');
     case 'server-unreachable':
       return trans.__('Server not reachable');
+    case 'server-stopped':
+      return trans.__('Server stopped');
     case 'no-extension':
       return trans.__('Server extension not enabled');
     case 'refused':

@@ -77,6 +77,7 @@ describe('openStream', () => {
     [404, 'no-extension'],
     [401, 'refused'],
     [403, 'refused'],
+    [424, 'server-stopped'],
     [500, 'server-unreachable']
   ])('says what status %d means', async (status, ending) => {
     const { settings } = server(status, []);

@@ -81,6 +81,21 @@ describe('SliceModel', () => {
     expect(streams).toBe(1);
   });
 
+  it('opens another stream when the page finds the server gone, if one is wanted', () => {
+    model.doubt();
+    expect(streams).toBe(0);
+    model.watch();
+    const first = open.mock.results[0].value;
+
+    model.doubt();
+
+    expect(first.isDisposed).toBe(true);
+    expect(streams).toBe(1);
+    hidePage(true);
+    model.doubt();
+    expect(streams).toBe(0);
+  });
+
   it('has no stream while the page is hidden', () => {
     model.watch();
 

@@ -1,4 +1,4 @@
-"""What the panel says of the hub: GPU-hours that are used up, and a user who has logged out."""
+"""What the panel says of the hub: GPU-hours that are used up, a user who has logged out, a server that was stopped."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ HIDE = """is_hidden => {
 }"""
 
 
+def open_panel_in_half(page: Page, lab: Lab, user: str) -> None:
+    """Start a JupyterLab in half a GPU from the spawn page, and open the panel."""
+    page.get_by_role("radio", name="1/2 GPU", exact=True).check()
+    page.get_by_role("button", name="Start").click()
+    page.wait_for_url(re.compile(f"/user/{user}/lab"))
+    page.get_by_role("tab", name="GPU slice").wait_for()
+    lab.open_panel()
+
+
 def test_the_panel_warns_of_hours_used_up_and_of_a_logout_in_another_tab(
     page: Page, lab: Lab, hub: Any, log_in: Callable[..., None], keep_picture: Callable[[str], None]
 ) -> None:
     log_in(page, hub, "lab-spent")
-    page.get_by_role("radio", name="1/2 GPU", exact=True).check()
-    page.get_by_role("button", name="Start").click()
-    page.wait_for_url(re.compile(r"/user/lab-spent/lab"))
-    page.get_by_role("tab", name="GPU slice").wait_for()
-    lab.open_panel()
+    open_panel_in_half(page, lab, "lab-spent")
     status = lab.panel.get_by_role("status")
 
     # Before the server was up: they last for less than a second.
@@ -46,3 +51,16 @@ def test_the_panel_warns_of_hours_used_up_and_of_a_logout_in_another_tab(
     expect(status).to_contain_text("Reload this page and log in again.")
     assert lab.violations("#jupyter-vgpu-panel") == []
     keep_picture("logged-out")
+
+
+def test_the_panel_says_that_the_server_was_stopped_though_the_proxy_keeps_its_stream(
+    page: Page, lab: Lab, hub: Any, log_in: Callable[..., None], keep_picture: Callable[[str], None]
+) -> None:
+    log_in(page, hub, "lab-stopped")
+    open_panel_in_half(page, lab, "lab-stopped")
+    expect(lab.memory).to_have_text("0 B of 39.6 GiB")
+
+    hub.stop_server("lab-stopped")
+
+    expect(lab.panel.locator('[data-state="server-stopped"]')).to_contain_text("Start it again from the hub")
+    keep_picture("stopped")
