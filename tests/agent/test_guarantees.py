@@ -101,7 +101,9 @@ def test_a_guarantee_that_is_missed_raises_after_three_seconds_until_one_meets_i
     assert other.steering.guaranteed(other.pages, 0) is None
 
 
-@pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "beside another"])
+@pytest.mark.parametrize(
+    "is_alone", [pytest.param(True, marks=pytest.mark.slow), False], ids=["alone", "beside another"]
+)
 def test_who_uses_little_and_waits_for_nothing_misses_nothing(two: Callable[..., list[Busy]], is_alone: bool) -> None:
     """Catches a bug where a loop with gaps was taken to wait in them: it used something at every look."""
     one, *others = two(400_000) if is_alone else two(400_000, 0)

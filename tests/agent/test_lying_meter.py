@@ -27,7 +27,7 @@ def flagged(agent: Any, granted: Any) -> Any:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("said", ["0", "0.5"], ids=["nothing", "half"])
+@pytest.mark.parametrize("said", ["0", pytest.param("0.5", marks=pytest.mark.slow)], ids=["nothing", "half"])
 def test_a_page_that_says_too_little_is_flagged(own_agent: Any, device_user: Start, said: str) -> None:
     granted = own_agent.claim()
     liar = device_user(granted)
@@ -37,7 +37,7 @@ def test_a_page_that_says_too_little_is_flagged(own_agent: Any, device_user: Sta
     assert "this slice's says" in flagged(own_agent, granted)["message"]
 
 
-@pytest.mark.parametrize("said", ["0", "0.5"], ids=["nothing", "half"])
+@pytest.mark.parametrize("said", [pytest.param("0", marks=pytest.mark.slow), "0.5"], ids=["nothing", "half"])
 def test_it_is_the_liar_who_is_flagged_and_not_its_neighbour(own_agent: Any, device_user: Start, said: str) -> None:
     agent = own_agent
     mine, theirs = agent.claim("liar"), agent.claim("neighbour")

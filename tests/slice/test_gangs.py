@@ -132,18 +132,15 @@ def is_open(at: int, records: Sequence[tuple[int, str]]) -> bool:
     return not moves or moves[-1] == "gate opened"
 
 
-def test_two_gangs_go_on_and_have_time_by_their_shares(begin: Callable[..., Ranks]) -> None:
-    three, one = begin("alice", "3/4"), begin("bob", "1/4")
+def test_two_gangs_have_time_by_their_shares_in_windows_on_all_their_devices(
+    two_boards: Any, begin: Callable[..., Ranks]
+) -> None:
+    three, one = gangs = [begin("alice", "3/4"), begin("bob", "1/4")]
 
-    all_go_on([three, one], times=3)
+    all_go_on(gangs, times=3)
 
     have_three_times_as_much([three], one)
-    all_go_on([three, one], times=3)
-
-
-def test_a_gang_has_its_windows_on_all_its_devices_together(two_boards: Any, begin: Callable[..., Ranks]) -> None:
-    gangs = [begin("alice", "1/2"), begin("bob", "1/2")]
-    all_go_on(gangs, times=2)
+    all_go_on(gangs, times=3)
 
     windows = dict.fromkeys((ranks.held.claim_id for ranks in gangs), 0)
 
@@ -166,6 +163,7 @@ def test_a_gang_has_its_windows_on_all_its_devices_together(two_boards: Any, beg
     until(have_had_some, "windows are not had by both")
 
 
+@pytest.mark.slow
 def test_gangs_that_overlap_in_part_go_on_and_have_time_by_their_shares(begin: Callable[..., Ranks]) -> None:
     both, one, other = begin("alice", "1/4"), begin("bob", "3/4", devices=1), begin("carol", "3/4", devices=1)
 

@@ -91,14 +91,18 @@ def is_near(value: float, wanted: float, part: float) -> bool:
     return abs(value - wanted) <= part * wanted
 
 
-@pytest.mark.parametrize("launch_us", [100, 1000, 5000], ids=lambda us: f"{us} us launches")
+@pytest.mark.parametrize(
+    "launch_us", [100, pytest.param(1000, marks=pytest.mark.slow), 5000], ids=lambda us: f"{us} us launches"
+)
 def test_alone_gpu_time_is_what_was_launched(claim: Callable[..., Any], launch_us: int) -> None:
     workers = Workers([claim(2 << 30)], launch_us)
 
     some_round(lambda row: is_near(row[1], row[0], 0.1), lambda: workers.run(1.0))
 
 
-@pytest.mark.parametrize("launch_us", [500, 5000], ids=lambda us: f"{us} us launches")
+@pytest.mark.parametrize(
+    "launch_us", [500, pytest.param(5000, marks=pytest.mark.slow)], ids=lambda us: f"{us} us launches"
+)
 def test_beside_a_neighbour_each_is_charged_its_own_time_only(driver_time: Any, launch_us: int) -> None:
     """By the driver's own turns. Were the neighbour's charged, it would be 2.2 times as much."""
     held = [driver_time.claim(2 << 30, tenant="alice"), driver_time.claim(2 << 30, tenant="bob")]
@@ -116,7 +120,7 @@ def test_beside_a_neighbour_each_is_charged_its_own_time_only(driver_time: Any, 
 
 @pytest.mark.parametrize(
     ("launch_us", "streams", "depth"),
-    [(3600, 1, 8), (20000, 1, 2), (200, 16, 400)],
+    [(3600, 1, 8), pytest.param(20000, 1, 2, marks=pytest.mark.slow), (200, 16, 400)],
     ids=["launches of nearly two turns", "launches of ten turns", "16 streams"],
 )
 def test_where_the_agent_steers_each_of_four_is_charged_its_own_time_only(
