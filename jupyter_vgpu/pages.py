@@ -183,6 +183,9 @@ class TenantPages:
             memory_limit_bytes: What the tenant's processes together may hold.
             share_ppm: Promised part of the device's time, 1..1,000,000.
             ceiling_ppm: Most it may use, share..1,000,000.
+
+        Raises:
+            IndexError: The claim has no such device.
         """
         raw = UUID(uuid.removeprefix("GPU-")).bytes
         if self._library.jvgpu_tenant_set_device(self._open(), index, raw, memory_limit_bytes, share_ppm, ceiling_ppm):

@@ -112,6 +112,9 @@ class RuntimeDir:
             kind: `SOCK_SEQPACKET` or `SOCK_STREAM`.
             mode: Who may connect; writing is connecting.
             owner: Host user to give it to; `None` = the agent's own.
+
+        Raises:
+            RuntimeDirError: The directory does not take it.
         """
         path = self.path / name
         # No longer than the name, and renamed into place: nobody finds no socket where there was one.
@@ -141,6 +144,9 @@ class RuntimeDir:
 
         Args:
             owner: Host user to give the file to; `None` = the agent's own.
+
+        Raises:
+            RuntimeDirError: The file cannot be read or made.
         """
         path = self.path / "hub.token"
         try:
@@ -149,13 +155,16 @@ class RuntimeDir:
             token = ""
         except (OSError, ValueError) as error:
             raise RuntimeDirError(f"{path} cannot be read: {error}") from error
-        if len(token) < 32:
-            token = secrets.token_hex(32)
-            path.unlink(missing_ok=True)
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
-                file.write(token + "\n")
-        if owner is not None:
-            os.chown(path, owner, -1)
+        try:
+            if len(token) < 32:
+                token = secrets.token_hex(32)
+                path.unlink(missing_ok=True)
+                with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "w") as file:
+                    file.write(token + "\n")
+            if owner is not None:
+                os.chown(path, owner, -1)
+        except OSError as error:
+            raise RuntimeDirError(f"{path} cannot be made: {error.strerror}") from error
         return token
 
     def close(self) -> None:

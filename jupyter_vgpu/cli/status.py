@@ -30,7 +30,11 @@ DEFAULT_TRACE_SECONDS, SHORTEST_TRACE_SECONDS, LONGEST_TRACE_SECONDS = 1.0, 0.01
 
 
 def status(options: argparse.Namespace) -> int:
-    """Show the slice, or the agent when this shell runs in none or `--agent` names one; return 0."""
+    """Show the slice, or the agent when this shell runs in none or `--agent` names one; return 0.
+
+    Raises:
+        VGPUError: An option is not allowed, or the agent does not answer.
+    """
     if options.trace_seconds is not None and options.trace is None:
         raise BadValueError("--trace-seconds", options.trace_seconds, "it is only together with --trace FILE")
     if options.trace is not None:

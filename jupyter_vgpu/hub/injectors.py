@@ -50,7 +50,11 @@ class LocalInjector:
         self._as_hub_user = as_hub_user
 
     def uid(self, spawner: Any) -> int:
-        """Return the host user; see `Injector.uid`."""
+        """Return the host user; see `Injector.uid`.
+
+        Raises:
+            BadValueError: There is no system user of that name.
+        """
         if self._as_hub_user:
             return os.getuid()
         try:
@@ -61,7 +65,11 @@ class LocalInjector:
             ) from None
 
     def environment(self, edits: Edits, environment: dict[str, str]) -> dict[str, str]:
-        """Return the environment with the edits; see `Injector.environment`."""
+        """Return the environment with the edits; see `Injector.environment`.
+
+        Raises:
+            BadValueError: The loader could not find the library by the path that it has.
+        """
         for path in edits.preload:
             # The loader would split the path, find neither half and start the server without any limit.
             if " " in path or ":" in path:

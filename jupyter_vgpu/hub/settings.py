@@ -260,7 +260,11 @@ class VGPUHub(SingletonConfigurable):
 
     @cached_property
     def endpoints(self) -> dict[str, Endpoint]:
-        """Where the agents of several nodes are, by the nodes' names, checked; empty where `agent` counts."""
+        """Where the agents of several nodes are, by the nodes' names, checked; empty where `agent` counts.
+
+        Raises:
+            BadValueError: One is not understood, or `agent` is set besides.
+        """
         if not self.agents:
             return {}
         if "agent" in self.config.get("VGPUHub", {}):

@@ -240,7 +240,16 @@ def lose(path: Path | str, board: int = 0) -> None:
 
 
 def set_driver_version(path: Path | str, cuda_version: int, driver_version: str) -> None:
-    """Let the driver be of another version, such as 11040 and "470.82.01", for processes that start from now on."""
+    """Let the driver be of another version for processes that start from now on.
+
+    Args:
+        path: The state file.
+        cuda_version: 1000 × major + 10 × minor, such as 11040.
+        driver_version: Such as "470.82.01".
+
+    Raises:
+        BadValueError: A version is out of range, or there is no such state file.
+    """
     _within("cuda_version", cuda_version, _MOST)
     if not 0 < len(driver_version.encode()) < _LONGEST_VERSION:
         raise BadValueError(
