@@ -25,6 +25,16 @@ def test_fails_once(number):
 """
 
 
+# Begins to look for ports where any other may, and keeps what it got until its input ends.
+TAKES_PORTS = """
+import secrets, sys
+secrets.randbelow = lambda count: 0
+from harness.ports import free_ports
+print(*free_ports(150), flush=True)
+sys.stdin.read()
+"""
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A checkout with our rules and no tests; who leaves something behind is given a moment and not half a minute."""
@@ -138,3 +148,24 @@ def test_an_interrupted_run_leaves_nothing_behind(checkout: Path) -> None:
     assert not is_alive(int(pid))
     assert not is_alive(int(worker))
     assert not Path(scratch).exists()
+
+
+def test_no_two_processes_are_given_one_port_whichever_runs_they_are_of() -> None:
+    environment = {**os.environ, "PYTHONPATH": f"{CONFTEST.parent / 'lib'}:{os.environ['PYTHONPATH']}"}
+    takers = [
+        subprocess.Popen(
+            [sys.executable, "-c", TAKES_PORTS],
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
+
+    given = [taker.stdout.readline().split() for taker in takers if taker.stdout is not None]
+
+    for taker in takers:
+        taker.communicate()
+    assert [len(ports) for ports in given] == [150] * 3
+    assert len({port for ports in given for port in ports}) == 450

@@ -1,8 +1,8 @@
 """Stands before numba-cuda's module of this name until somebody imports numba.
 
-numba-cuda has every Python program of its environment load that module at its start, which finds numba's CUDA part in
-numba-cuda's folder, and with it a third of what an interpreter loads before its first line: most programs that the
-tests start never ask for numba.
+numba-cuda has every Python program of its environment load that module as it starts, so that numba's CUDA part is found
+in numba-cuda's folder. That is two thirds of the time in which an interpreter starts, and few programs that the tests
+start ever ask for numba.
 """
 
 import sys
