@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -92,8 +92,8 @@ def rows_of(native: list[dict[str, float]], ours: list[dict[str, float]], aims: 
     return rows
 
 
-def main() -> int:
-    """Measure, print, write; 0 whether or not the aims are met."""
+def options_of() -> argparse.Namespace:
+    """Return what was asked for on the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--simulate", metavar="BOARD", help="measure round the simulated driver instead of a GPU")
     parser.add_argument(
@@ -105,34 +105,46 @@ def main() -> int:
     )
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", help="where the JSON goes")
     options = parser.parse_args()
+    if options.alternations < 1 or options.live < 0:
+        parser.error("--alternations is at least 1, --live at least 0")
+    return options
 
+
+def measured(options: argparse.Namespace, scratch: Path) -> list[Row]:
+    """Measure natively and with us in turns, and return what came of it.
+
+    Args:
+        options: Of the command line.
+        scratch: Where the programs are built.
+    """
     run = [sys.executable, "-m", "jupyter_vgpu.cli", "run", "--memory", options.memory]
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
-    real = None if options.simulate else card()
-    device, driver = (real.name, real.driver) if real else (f"simulated {options.simulate}", "simulated")
     run += ["--simulate", options.simulate] if options.simulate else []
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"}
+    hook_calls, driver_calls = str(scratch / "hook_calls"), str(scratch / "driver_calls")
+    subprocess.run(["cc", "-O2", "-o", hook_calls, HERE / "hook_calls.c", "-ldl"], check=True)
+    if not options.simulate:
+        subprocess.run(
+            ["nvcc", "-O2", "-std=c++17", "-o", driver_calls, HERE / "driver_calls.cu", "-lcuda"], check=True
+        )
     past: list[dict[str, float]] = []
     through: list[dict[str, float]] = []
     native: list[dict[str, float]] = []
     ours: list[dict[str, float]] = []
-    with tempfile.TemporaryDirectory() as scratch:
-        hook_calls, driver_calls = str(Path(scratch) / "hook_calls"), str(Path(scratch) / "driver_calls")
-        subprocess.run(["cc", "-O2", "-o", hook_calls, HERE / "hook_calls.c", "-ldl"], check=True)
+    for _ in range(options.alternations):
+        columns = measure([*run, "--", hook_calls], environment)
+        for name, figures in measure([*run, "--", hook_calls, str(options.live)], environment).items():
+            columns[f"{name}, {options.live:,} live"] = figures
+        past.append({name: figures[0] for name, figures in columns.items()})
+        through.append({name: figures[1] for name, figures in columns.items()})
         if not options.simulate:
-            source = HERE / "driver_calls.cu"
-            subprocess.run(["nvcc", "-O2", "-std=c++17", "-o", driver_calls, source, "-lcuda"], check=True)
-        for _ in range(options.alternations):
-            columns = measure([*run, "--", hook_calls], environment)
-            for name, figures in measure([*run, "--", hook_calls, str(options.live)], environment).items():
-                columns[f"{name}, {options.live:,} live"] = figures
-            past.append({name: figures[0] for name, figures in columns.items()})
-            through.append({name: figures[1] for name, figures in columns.items()})
-            if not options.simulate:
-                for runs, command in ((native, [driver_calls]), (ours, [*run, "--", driver_calls])):
-                    runs.append({name: figures[0] for name, figures in measure(command, environment).items()})
-
+            for runs, command in ((native, [driver_calls]), (ours, [*run, "--", driver_calls])):
+                runs.append({name: figures[0] for name, figures in measure(command, environment).items()})
     aims = HOOK_AIMS_NS | {f"{name}, {options.live:,} live": aim for name, aim in HOOK_AIMS_NS.items()}
-    rows = rows_of(past, through, aims) + (rows_of(native, ours, AIMS_NS) if native else [])
+    return rows_of(past, through, aims) + (rows_of(native, ours, AIMS_NS) if native else [])
+
+
+def print_rows(rows: Sequence[Row], device: str, driver: str) -> None:
+    """Print a table of `rows`, and how many meet their aim."""
     print(f"{'':56}{'native':>10}{'with us':>10}{'added':>9}{'noise':>9}{'aim':>8}   ns, {device}, driver {driver}")
     for row in rows:
         aim = "noise" if row.aim_ns is None else f"{row.aim_ns:.0f}"
@@ -141,22 +153,27 @@ def main() -> int:
             f"{'met' if row.met else 'NOT MET'}"
         )
     print(f"{sum(row.met for row in rows)} of {len(rows)} met")
+
+
+def main() -> int:
+    """Measure, print, write; 0 whether or not the aims are met."""
+    options = options_of()
+    real = None if options.simulate else card()
+    device, driver = (real.name, real.driver) if real else (f"simulated {options.simulate}", "simulated")
+    with tempfile.TemporaryDirectory() as scratch:
+        rows = measured(options, Path(scratch))
+    print_rows(rows, device, driver)
     options.out.mkdir(parents=True, exist_ok=True)
     date = time.strftime("%Y-%m-%d")
+    result = {
+        "date": date,
+        "card": device,
+        "driver": driver,
+        "alternations": options.alternations,
+        "rows": [asdict(row) for row in rows],
+    }
     path = options.out / f"costs-{date}-{device.replace(' ', '-').lower()}.json"
-    path.write_text(
-        json.dumps(
-            {
-                "date": date,
-                "card": device,
-                "driver": driver,
-                "alternations": options.alternations,
-                "rows": [asdict(row) for row in rows],
-            },
-            indent=1,
-        )
-        + "\n"
-    )
+    path.write_text(json.dumps(result, indent=1) + "\n")
     print(f"written to {path}")
     return 0
 
