@@ -178,6 +178,9 @@ class Walker:
 
     def _is_refused(self, way: Way, size: int, outcome: Outcome) -> bool:
         """Return whether the way is refused where half of what it takes is left, and nothing is charged for it."""
+        if outcome.beyond_bytes > APART_BYTES:
+            # It makes a context of its own: what that took is charged until the agent's next look, and then it is free.
+            _settled(self.slice.overhead_bytes)
         with self._filled(size // 2):
             full = self.slice.granted_bytes()
             try:

@@ -73,10 +73,10 @@ typedef struct jvgpu_runner_s {
   bool     is_not_waited_for;
   uint64_t stands_ns;  // since when it has wanted something at every look, 0 = it does not
   double   pressed;  // part of the time that it wants something, 0..1, lately
+  double   waits;  // part of the time in which it stands, or has something under way that gets nowhere, 0..1, lately
   double   use;  // part of the GPU's time that it has, 0..1, lately
   double   entitled;  // part that it is entitled to, 0..1
   double   fill;  // part of a window that it fills, 0..1
-  double   usual_fill;  // the same, no more for one that was fuller
   bool     was_heavy;  // its windows were worth it when that was last looked at
   double   window_total;  // part of its windows in which the GPU worked for anybody, 0..1
   uint32_t missed;  // violations in a row

@@ -16,8 +16,6 @@
 // Nobody is further ahead of the neediest than this for each contender. source: governor_model.py, 2..8 ms.
 #define LAG_NS (4.0 * MS)
 #define IS_PRESSED 0.9
-// Who fills less of a window leaves much of it empty.
-#define MOST_EMPTY 0.6
 // What may be under way: enough that the GPU does not run dry, little enough that a closed gate bites.
 #define MIXED_BOUND_NS (3 * MS)
 // A gate that its ceiling closed opens again with this much in hand.

@@ -67,7 +67,6 @@ void jvgpu_trials_learn_fill(jvgpu_governor_t *governor, jvgpu_runner_t *runners
   const double own_ns = given_ns < length_ns ? given_ns : length_ns;
   const double fill = own_ns / (length_ns - late_ns);
   learn(&holder->fill, fill < 1.0 ? fill : 1.0);
-  smooth(&holder->usual_fill, fill < 1.0 ? fill : 1.0, holder->tried_ns != 0 ? 0.5 : 1.0);
   learn(&holder->window_total, (own_ns + beside_ns) / length_ns);
   holder->tried_ns = now_ns;
   const bool     is_far = !governor->is_trial_vague && holder->window_total < least_total(governor) * FAR;

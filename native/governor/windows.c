@@ -20,6 +20,7 @@
 #define YIELD_NS (MS / 2)
 // A trial that is mostly empty after so long is over.
 #define LEAST_TRIAL_NS (3 * MS)
+#define MOST_EMPTY 0.6
 // Between two looks where a window is to begin or to end.
 #define HANDOVER_LOOK_NS (MS / 20)
 

@@ -122,7 +122,7 @@ static void with_gaps(void)
   add(&uneven, resnet, 250000, 1000000);
   both("resnet 3:1", &uneven);
   CHECK("who is promised more than it can use has all it can use", uneven.part[0] > 0.58);
-  CHECK("and the rest is the other's", uneven.part[1] > 0.19);
+  CHECK("and the rest is the other's", uneven.part[1] > 0.2);
 }
 
 // Catches a bug where programs that leave most of the GPU idle stood at gates: the slowest host's was always the one
