@@ -49,28 +49,41 @@ def add_service(c: Config, settings: Mapping[str, Any], sections: Sequence[Confi
         return [f"a service {NAME!r} is configured already and was left as it is"]
     if hub.get("internal_ssl", False):
         return [f"no service /services/{NAME}/: it cannot speak over internal_ssl yet"]
-    _add(
-        hub,
-        "services",
-        [
-            {
-                "name": NAME,
-                "url": f"http://127.0.0.1:{_reserved_port()}",
-                "command": [sys.executable, "-m", "jupyter_vgpu.service"],
-                "environment": {SETTINGS_VARIABLE: _handed_over({**settings, "hub_pid": os.getpid()})},
-                "oauth_no_confirm": True,
-                "oauth_client_allowed_scopes": [*TO_READ, *TO_REVOKE],
-                "info": {"description": "Who holds which slice of a GPU"},
-                # JupyterHub 5 waits ten seconds and has no setting for that; see `jupyter_vgpu.service.early`.
-                **({"timeout": _PATIENCE_SECONDS} if "timeout" in Service.class_trait_names() else {}),
-            }
-        ],
-    )
+    _add(hub, "services", [_service(settings)])
+    _add_scopes(hub)
+    added = _add_roles(c)
+    _widen_server_tokens(c, sections)
+    return [
+        f"service /services/{NAME}/: who holds what, and revoking, for who may read or stop servers",
+        f"roles: {', '.join(added)}; scopes: {READ}, {ADMIN}",
+        "tokens of servers may read what their own server holds",
+    ]
+
+
+def _service(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": NAME,
+        "url": f"http://127.0.0.1:{_reserved_port()}",
+        "command": [sys.executable, "-m", "jupyter_vgpu.service"],
+        "environment": {SETTINGS_VARIABLE: _handed_over({**settings, "hub_pid": os.getpid()})},
+        "oauth_no_confirm": True,
+        "oauth_client_allowed_scopes": [*TO_READ, *TO_REVOKE],
+        "info": {"description": "Who holds which slice of a GPU"},
+        # JupyterHub 5 waits ten seconds and has no setting for that; see `jupyter_vgpu.service.early`.
+        **({"timeout": _PATIENCE_SECONDS} if "timeout" in Service.class_trait_names() else {}),
+    }
+
+
+def _add_scopes(hub: Config) -> None:
     scopes = hub.get("custom_scopes", {})
     if isinstance(scopes, LazyConfigValue):
         scopes.update(CUSTOM_SCOPES)
     else:
         hub.custom_scopes = {**CUSTOM_SCOPES, **scopes}
+
+
+def _add_roles(c: Config) -> list[str]:
+    """Add the roles of the service and of who may revoke, let everybody see what is theirs; return the new roles."""
     roles = {role.get("name"): role for role in _given(c, "load_roles")}
     added: list[dict[str, Any]] = [
         {
@@ -91,12 +104,8 @@ def add_service(c: Config, settings: Mapping[str, Any], sections: Sequence[Confi
             }
         )
     _widen_user_role(c, roles.get("user"), added)
-    _add(hub, "load_roles", added)
-    said = [f"service /services/{NAME}/: who holds what, and revoking, for who may read or stop servers"]
-    said.append(f"roles: {', '.join(role['name'] for role in added)}; scopes: {READ}, {ADMIN}")
-    _widen_server_tokens(c, sections)
-    said.append("tokens of servers may read what their own server holds")
-    return said
+    _add(c.JupyterHub, "load_roles", added)
+    return [str(role["name"]) for role in added]
 
 
 def _widen_user_role(c: Config, role: dict[str, Any] | None, added: list[dict[str, Any]]) -> None:
