@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from jupyter_vgpu._version import __version__
 
@@ -52,6 +53,15 @@ examples:
 """
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Refuse; of an option without a value, also say how one is given that looks like an option."""
+        if message.endswith("expected one argument"):
+            option = message.removeprefix("argument ").partition(":")[0]
+            message = f"{option}: nothing was given; {option} VALUE is, or {option}=VALUE where that begins with -"
+        super().error(message)
+
+
 def split_command(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return what stands before the first `--`, and the rest, which begins with it."""
     arguments = list(arguments)
@@ -87,7 +97,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of `jupyter vgpu`."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="jupyter vgpu",
         description="Enforced slices of NVIDIA GPUs.",
         epilog=_EXAMPLES,
@@ -128,7 +138,7 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _add_verb(
-    verbs: argparse._SubParsersAction[argparse.ArgumentParser], verb: str, text: str, examples: str = ""
+    verbs: argparse._SubParsersAction[_Parser], verb: str, text: str, examples: str = ""
 ) -> argparse.ArgumentParser:
     parser = verbs.add_parser(
         verb,
@@ -151,7 +161,7 @@ def _add_agent_dir(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_run(verbs: argparse._SubParsersAction[_Parser]) -> None:
     run = _add_verb(verbs, "run", _RUN, _RUN_EXAMPLES)
     run.usage = "jupyter vgpu run [OPTION ...] -- COMMAND [ARGUMENT ...]"
     amount = run.add_argument_group("how much")
@@ -167,7 +177,7 @@ def _add_run(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     run.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to run, with its arguments")
 
 
-def _add_agent(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_agent(verbs: argparse._SubParsersAction[_Parser]) -> None:
     agent = _add_verb(verbs, "agent", _AGENT, _AGENT_EXAMPLES)
     agent.add_argument(
         "--runtime-dir", type=Path, metavar="DIR", help="where its sockets go (default, for root: /run/jupyter-vgpu)"

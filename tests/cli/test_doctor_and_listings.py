@@ -155,11 +155,25 @@ def test_every_verb_explains_itself(vgpu: Vgpu, verb: str) -> None:
         (("fly",), "usage: jupyter vgpu ", "'fly'"),
         (("run", "--shar", "1", "--", "true"), "usage: jupyter vgpu run ", "not understood: --shar"),
         (("doctor", "me"), "usage: jupyter vgpu doctor ", "not understood: me"),
+        (
+            ("run", "--share", "--", "true"),
+            "usage: jupyter vgpu run ",
+            "--share: nothing was given; --share VALUE is, or",
+        ),
         (("--versoin",), "usage: jupyter vgpu ", "not understood: --versoin"),
         (("--",), "usage: jupyter vgpu ", "Show the slice this shell runs in"),
         (("status", "--", "--json"), "usage: jupyter vgpu status ", "not understood: -- --json; only `jupyter"),
     ],
-    ids=["nothing", "no verb", "no option of the verb", "too much", "no option", "no verb before --", "a command"],
+    ids=[
+        "nothing",
+        "no verb",
+        "no option of the verb",
+        "too much",
+        "no value",
+        "no option",
+        "no verb before --",
+        "a command",
+    ],
 )
 def test_what_is_not_understood_is_exit_code_2(vgpu: Vgpu, arguments: tuple[str, ...], usage: str, said: str) -> None:
     done = vgpu(*arguments)
