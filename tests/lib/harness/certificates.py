@@ -1,4 +1,7 @@
-"""Certificates for tests: an authority, and what it signs."""
+"""Certificates for tests: an authority, and what it signs.
+
+They are as RFC 5280 (4.2.1) has them, with the identifiers of both keys: Python 3.13 and later accept no others.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,18 @@ from pathlib import Path
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+
+SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 class Authority:
@@ -23,7 +38,11 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
         constraints = x509.BasicConstraints(ca=True, path_length=None)
-        certificate = _builder(self._name, self._name, self._key.public_key()).add_extension(constraints, critical=True)
+        certificate = (
+            self._builder(self._name, self._key.public_key())
+            .add_extension(constraints, critical=True)
+            .add_extension(SIGNS_CERTIFICATES, critical=True)
+        )
         self.file = folder / f"{name}.pem"
         self.file.write_bytes(_pem(certificate.sign(self._key, hashes.SHA256())))
 
@@ -35,7 +54,7 @@ class Authority:
             names: x509.GeneralName = x509.IPAddress(ipaddress.ip_address(name))
         except ValueError:
             names = x509.DNSName(name)
-        built = _builder(subject, self._name, key.public_key()).add_extension(
+        built = self._builder(subject, key.public_key()).add_extension(
             x509.SubjectAlternativeName([names]), critical=False
         )
         certificate_file, key_file = self._folder / f"{name}.pem", self._folder / f"{name}.key"
@@ -47,18 +66,21 @@ class Authority:
         )
         return certificate_file, key_file
 
-
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
-    now = datetime.datetime.now(datetime.timezone.utc)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key)
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=2))
-    )
+    def _builder(self, subject: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+        now = datetime.datetime.now(datetime.timezone.utc)
+        own = x509.SubjectKeyIdentifier.from_public_key(key)
+        authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(self._name)
+            .public_key(key)
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - datetime.timedelta(days=1))
+            .not_valid_after(now + datetime.timedelta(days=2))
+            .add_extension(own, critical=False)
+            .add_extension(authority, critical=False)
+        )
 
 
 def _pem(certificate: x509.Certificate) -> bytes:
