@@ -146,7 +146,9 @@ def test_threads_that_start_at_once_have_one_slot_and_share_the_limit(ten_gib: A
 
 def test_children_forked_while_threads_allocate_run_on_and_take_nothing_along(ten_gib: Any) -> None:
     program = ten_gib.start("""
-        import threading
+        import threading, warnings
+        # Python 3.12 and later warn of what is tried here.
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
         start()
         context = ok(cu.cuCtxGetCurrent())
         over = threading.Event()
