@@ -111,6 +111,7 @@ def start_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...
     module's tests.
     """
     folder = tmp_path_factory.mktemp("lab")
+    path = f"{without_node(folder)}{os.pathsep}{os.environ['PATH']}"
     with python_runner(folder) as run:
 
         def start(
@@ -132,7 +133,7 @@ def start_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...
                 *("-m", application, "--no-browser", "--allow-root", "--port", str(port)),
                 *("--ServerApp.port_retries=0", "--ServerApp.base_url=/a/b/", "--IdentityProvider.token=secret"),
                 f"--ServerApp.root_dir={work}",
-                environment={"JUPYTER_CONFIG_DIR": str(settings), **(environment or {})},
+                environment={"JUPYTER_CONFIG_DIR": str(settings), "PATH": path, **(environment or {})},
             )
             base = f"http://127.0.0.1:{port}/a/b/"
             wait_for(f"{base}api", log)
@@ -140,6 +141,15 @@ def start_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...
             return f"{base}{page}/try.ipynb?token=secret"
 
         yield start
+
+
+def without_node(folder: Path) -> Path:
+    """Return a folder for PATH whose Node says nothing: JupyterLab asks it twice, at its start, what yarn is set to."""
+    node = folder / "bin" / "node"
+    node.parent.mkdir()
+    node.write_text("#!/bin/sh\n")
+    node.chmod(0o755)
+    return node.parent
 
 
 def without_news(settings: Path) -> None:
