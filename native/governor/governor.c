@@ -29,6 +29,8 @@
 
 // Of a ceiling so much may be saved up.
 #define SAVED_NS (15.0 * MS)
+// So long it is remembered that a launch was longer than that.
+#define LONG_FOR_NS (60000 * MS)
 
 // Windows in a row that were not drained in time, after which nobody waits for a runner for a while.
 #define MOST_OVERRUNS 3u
@@ -78,6 +80,25 @@ static void count_processes(jvgpu_runner_t *runner)
   }
 }
 
+// What is saved comes on top of the one launch that a ceiling lets go: of launches that are longer nothing is saved.
+static double most_saved(jvgpu_runner_t *runner, double dt_ns, uint64_t now_ns)
+{
+  if ((double)runner->used_ns > dt_ns + (double)MIXED_BOUND_NS + SAVED_NS) {
+    runner->long_ns = now_ns;
+  }
+  return runner->long_ns != 0 && now_ns - runner->long_ns < LONG_FOR_NS ? REOPEN_NS : SAVED_NS;
+}
+
+static void keep_to_ceiling(jvgpu_runner_t *runner, double dt_ns, uint64_t now_ns)
+{
+  const double ceiling = (double)runner->ceiling_ppm / 1e6;
+  const double most_ns = most_saved(runner, dt_ns, now_ns);
+  const double saved_ns = runner->budget_ns + ceiling * dt_ns;
+  const double kept_ns = saved_ns > most_ns || runner->ceiling_ppm >= 1000000 ? most_ns : saved_ns;
+  runner->budget_ns = kept_ns - (double)runner->used_ns;
+  runner->is_capped = runner->ceiling_ppm < 1000000 && runner->budget_ns < (runner->is_capped ? REOPEN_NS : 0.0);
+}
+
 static void take_in(jvgpu_runner_t *runner, double dt_ns, uint32_t processes, uint64_t now_ns)
 {
   // One that is put with others is not new for that: what lay about unchanged before is as stale as it was.
@@ -116,12 +137,7 @@ static void take_in(jvgpu_runner_t *runner, double dt_ns, uint32_t processes, ui
 
   note_second(runner, now_ns);
 
-  const double ceiling = (double)runner->ceiling_ppm / 1e6;
-  runner->budget_ns += ceiling * dt_ns - (double)runner->used_ns;
-  if (runner->budget_ns > SAVED_NS || runner->ceiling_ppm >= 1000000) {
-    runner->budget_ns = SAVED_NS;
-  }
-  runner->is_capped = runner->ceiling_ppm < 1000000 && runner->budget_ns < (runner->is_capped ? REOPEN_NS : 0.0);
+  keep_to_ceiling(runner, dt_ns, now_ns);
 }
 
 typedef struct crowd_s {

@@ -68,6 +68,7 @@ typedef struct jvgpu_runner_s {
   uint64_t served_ns;  // when it last got anywhere, or could not
   double   virtual_ns;
   double   budget_ns;  // under its ceiling
+  uint64_t long_ns;  // when a launch of its was longer than what may be saved of that, 0 = never
   uint32_t overruns_in_a_row;
   uint64_t waited_for_ns;  // from when on others wait again for what it has under way
   bool     is_not_waited_for;

@@ -173,6 +173,32 @@ static void ceilings(void)
   }
 }
 
+// Catches a bug where what an idle time had saved came on top of a launch that is longer than all of it.
+static void ahead_of_a_ceiling(void)
+{
+  const uint64_t   launch_ns = 100000000, look_ns = 1000000;
+  jvgpu_governor_t governor;
+  jvgpu_runner_t   runner = {.weight_ppm = 100000, .ceiling_ppm = 100000, .priority = JVGPU_PRIORITY_NORMAL};
+  double           ahead_ns = 0, most_ns = 0;
+  uint64_t         busy_until_ns = 0;
+  int              launches = 0;
+  jvgpu_governor_start(&governor);
+  for (uint64_t now_ns = look_ns; now_ns < 10000 * look_ns; now_ns += look_ns) {
+    const bool goes = now_ns > 500 * look_ns && now_ns >= busy_until_ns && runner.is_open;
+    launches += goes;
+    busy_until_ns = goes ? now_ns + launch_ns : busy_until_ns;
+    runner.used_ns = goes ? launch_ns : 0;
+    runner.flight_ns = now_ns < busy_until_ns ? launch_ns : 0;
+    runner.blocked = now_ns > 500 * look_ns && !goes && now_ns >= busy_until_ns;
+    runner.at_work = now_ns > 500 * look_ns;
+    ahead_ns += launches == 0 ? 0 : (goes ? (double)launch_ns : 0) - 0.1 * (double)look_ns;
+    most_ns = ahead_ns > most_ns ? ahead_ns : most_ns;
+    jvgpu_governor_look(&governor, &runner, 1, now_ns);
+  }
+  CHECK("a ceiling of a tenth lets ten launches of a tenth of a second go in ten seconds", launches >= 9);
+  CHECK("and is never passed by more than one of them", most_ns < (double)launch_ns * 1.01);
+}
+
 static void short_work(void)
 {
   for (int neighbours = 1; neighbours <= 3; neighbours += 2) {
@@ -308,6 +334,7 @@ int main(void)
   slow_hosts();
   mixed();
   ceilings();
+  ahead_of_a_ceiling();
   short_work();
   pretending();
   pretending_much();
