@@ -14,20 +14,8 @@ from jupyter_vgpu.client import SYSTEM_RUNTIME_DIR
 from jupyter_vgpu.errors import BadValueError
 
 _UNIT = Path(__file__).resolve().parent.parent / "data" / "jupyter-vgpu-agent.service"
-_IN_UNIT = (
-    "hub_user",
-    "listen",
-    "certificate",
-    "key",
-    "client_ca",
-    "token_file",
-    "simulate",
-    "devices",
-    "time",
-    "on_bypass",
-    "on_excess",
-    "log_level",
-)
+# Of what was parsed: no options of the agent that the unit is to start.
+_NOT_IN_UNIT = {"verb", "print_unit", "refuse", "default_of"}
 
 
 def agent(options: argparse.Namespace) -> int:
@@ -76,9 +64,8 @@ def _unit(options: argparse.Namespace) -> str:
                 "none is with --print-unit: systemd makes the agent's directories, in /run and /var/lib",
             )
     words = [shutil.which("jupyter-vgpu") or f"{sys.executable} -m jupyter_vgpu.cli", "agent"]
-    for name in _IN_UNIT:
-        value = getattr(options, name)
-        if value != options.default_of(name):
+    for name, value in vars(options).items():
+        if name not in _NOT_IN_UNIT and value != options.default_of(name):
             # systemd has another working directory. source: systemd.exec(5), WorkingDirectory=
             text = str(value.absolute()) if isinstance(value, Path) else str(value)
             words += [f"--{name.replace('_', '-')}", _quoted(text)]

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from harness.drivers import without_a_driver
 from jupyter_vgpu.client import HubClient
 from jupyter_vgpu.errors import AgentUnreachableError
 
@@ -211,10 +212,8 @@ def test_a_directory_too_deep_for_sockets_is_refused(folder: Path) -> None:
     assert not deep.exists()
 
 
+@without_a_driver
 def test_without_a_driver_the_agent_says_so_and_offers_the_simulation(folder: Path) -> None:
-    if Path("/dev/nvidiactl").exists():
-        pytest.skip("there is a driver here")
-
     message = refused_start(folder)
 
     assert "no NVIDIA driver answers" in message

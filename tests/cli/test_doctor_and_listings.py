@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.drivers import without_a_driver
 from jupyter_vgpu.client import HubClient
 from jupyter_vgpu.config import parse_profiles
 from jupyter_vgpu.model import ClaimRequest
 
 Vgpu = Callable[..., "subprocess.CompletedProcess[str]"]
-HAS_DRIVER = Path("/dev/nvidiactl").exists()
 
 NEEDED = (
     "simulated driver library",
@@ -40,10 +40,8 @@ def test_doctor_finds_everything_that_the_simulation_needs(vgpu: Vgpu, temporary
     assert list(temporary.iterdir()) == []
 
 
+@without_a_driver
 def test_doctor_says_what_is_missing_first_with_the_fix_and_the_simulation(vgpu: Vgpu) -> None:
-    if HAS_DRIVER:
-        pytest.skip("there is a driver here")
-
     done = vgpu("doctor")
 
     lines = done.stdout.splitlines()

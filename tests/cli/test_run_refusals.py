@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.drivers import without_a_driver
+
 SIMULATED = ("run", "--simulate", "a100-80")
 QUARTER = (*SIMULATED, "--share", "1/4")
 Vgpu = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -83,10 +85,8 @@ def test_a_slice_inside_a_slice_is_refused_in_words(vgpu: Vgpu) -> None:
     assert "a slice inside a slice is not possible" in done.stderr
 
 
+@without_a_driver
 def test_without_a_driver_run_says_so_and_offers_the_simulation(vgpu: Vgpu, temporary: Path) -> None:
-    if Path("/dev/nvidiactl").exists():
-        pytest.skip("there is a driver here")
-
     done = vgpu("run", "--share", "1/4", "--", "echo", "started")
 
     assert (done.returncode, done.stdout) == (1, "")

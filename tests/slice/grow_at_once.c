@@ -3,24 +3,18 @@
 // usage: grow_at_once pools|graphs ROUNDS THREADS
 // In each round all threads take 2 MiB at once, from the round's pool, or each by a graph of its own. Says "start" when
 // the context is there and waits for a line; then how many bytes the driver has reserved in all, and waits for a line
-// again. Linked against the driver, knows nothing of the library.
+// again.
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "../../benchmarks/memory/abi.h"
+#include "at_once.h"
 
-enum { MOST_ROUNDS = 120, MOST_THREADS = 8, BLOCK = 2 << 20, POOL_RESERVED = 5, GRAPH_RESERVED = 2 };
+enum { MOST_ROUNDS = 120, MOST_GROWING = 8, BLOCK = 2 << 20, POOL_RESERVED = 5, GRAPH_RESERVED = 2 };
 
-extern int cuInit(unsigned flags);
-extern int cuDevicePrimaryCtxRetain(void **context, int device);
-extern int cuCtxSetCurrent(void *context);
-extern int cuStreamCreate(void **stream, unsigned flags);
 extern int cuMemPoolCreate(void **pool, const void *props);
 extern int cuMemPoolGetAttribute(void *pool, int attribute, void *value);
 extern int cuMemAllocFromPoolAsync(pointer_t *place, size_t bytes, void *pool, void *stream);
@@ -30,18 +24,9 @@ extern int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long l
 extern int cuGraphLaunch(void *exec, void *stream);
 extern int cuDeviceGetGraphMemAttribute(int device, int attribute, void *value);
 
-static void       *context;
 static void       *pools[MOST_ROUNDS];
 static int         is_graphs, rounds, threads;
 static _Atomic int arrived[MOST_ROUNDS];
-
-static void ok(int code, const char *what)
-{
-  if (code != 0) {
-    fprintf(stderr, "%s answered %d\n", what, code);
-    exit(1);
-  }
-}
 
 static void *executable(void)
 {
@@ -56,10 +41,8 @@ static void *executable(void)
 
 static void *work(void *unused)
 {
-  void     *stream;
+  void     *stream = own_stream();
   pointer_t place;
-  ok(cuCtxSetCurrent(context), "cuCtxSetCurrent");
-  ok(cuStreamCreate(&stream, 1), "cuStreamCreate");
   for (int round = 0; round < rounds; round++) {
     void *exec = is_graphs ? executable() : NULL;
     atomic_fetch_add(&arrived[round], 1);
@@ -91,28 +74,15 @@ static uint64_t reserved(void)
 
 int main(int count, char **words)
 {
-  pthread_t workers[MOST_THREADS];
-  if (count != 4 || (rounds = atoi(words[2])) > MOST_ROUNDS || (threads = atoi(words[3])) > MOST_THREADS) {
+  if (count != 4 || (rounds = atoi(words[2])) > MOST_ROUNDS || (threads = atoi(words[3])) > MOST_GROWING) {
     return 2;
   }
   is_graphs = strcmp(words[1], "graphs") == 0;
-  ok(cuInit(0), "cuInit");
-  ok(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
-  ok(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+  make_context();
   for (int round = 0; !is_graphs && round < rounds; round++) {
     ok(cuMemPoolCreate(&pools[round], pool_of_device), "cuMemPoolCreate");
   }
-  printf("start\n");
-  fflush(stdout);
-  getchar();
-  for (int i = 0; i < threads; i++) {
-    pthread_create(&workers[i], NULL, work, NULL);
-  }
-  for (int i = 0; i < threads; i++) {
-    pthread_join(workers[i], NULL);
-  }
-  printf("%llu\n", (unsigned long long)reserved());
-  fflush(stdout);
-  getchar();
+  work_at_once(threads, work);
+  say(reserved());
   return 0;
 }

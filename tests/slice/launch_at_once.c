@@ -2,42 +2,27 @@
 //
 // usage: launch_at_once LAUNCHES THREADS LAUNCH_US
 // Says "start" when the context is there and waits for a line; then how many launches were made, and waits for a line
-// again. Linked against the driver, knows nothing of the library.
+// again.
 
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
 
-enum { MOST_THREADS = 16, SHAPES = 4, SYNCHRONIZE_EVERY = 64 };
+#include "at_once.h"
 
-extern int cuInit(unsigned flags);
-extern int cuDevicePrimaryCtxRetain(void **context, int device);
-extern int cuCtxSetCurrent(void *context);
-extern int cuStreamCreate(void **stream, unsigned flags);
+enum { SHAPES = 4, SYNCHRONIZE_EVERY = 64 };
+
 extern int cuStreamSynchronize(void *stream);
 extern int cuModuleLoadData(void **module, const void *image);
 extern int cuModuleGetFunction(void **function, void *module, const char *name);
 extern int cuLaunchKernel(void *function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned shared,
                           void *stream, void **parameters, void **extra);
 
-static void       *context, *function, *common;
+static void       *function, *common;
 static int         launches;
 static _Atomic int made;
 
-static void ok(int code, const char *what)
-{
-  if (code != 0) {
-    fprintf(stderr, "%s answered %d\n", what, code);
-    exit(1);
-  }
-}
-
 static void *work(void *unused)
 {
-  void *own;
-  ok(cuCtxSetCurrent(context), "cuCtxSetCurrent");
-  ok(cuStreamCreate(&own, 1), "cuStreamCreate");
+  void *own = own_stream();
   for (int i = 0; i < launches; i++) {
     void *stream = i % 3 == 0 ? common : own;
     ok(cuLaunchKernel(function, 200 + (unsigned)i % SHAPES, 1, 1, 32, 1, 1, 0, stream, NULL, NULL), "cuLaunchKernel");
@@ -54,30 +39,17 @@ int main(int count, char **words)
   static const char module_text[] = "any text";
   char              name[64];
   void             *module;
-  pthread_t         workers[MOST_THREADS];
   const int         threads = count == 4 ? atoi(words[2]) : 0;
   if (threads < 1 || threads > MOST_THREADS) {
     return 2;
   }
   launches = atoi(words[1]);
   snprintf(name, sizeof name, "sim_busy_%dus", atoi(words[3]));
-  ok(cuInit(0), "cuInit");
-  ok(cuDevicePrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
-  ok(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+  make_context();
   ok(cuStreamCreate(&common, 1), "cuStreamCreate");
   ok(cuModuleLoadData(&module, module_text), "cuModuleLoadData");
   ok(cuModuleGetFunction(&function, module, name), "cuModuleGetFunction");
-  printf("start\n");
-  fflush(stdout);
-  getchar();
-  for (int i = 0; i < threads; i++) {
-    pthread_create(&workers[i], NULL, work, NULL);
-  }
-  for (int i = 0; i < threads; i++) {
-    pthread_join(workers[i], NULL);
-  }
-  printf("%d\n", made);
-  fflush(stdout);
-  getchar();
+  work_at_once(threads, work);
+  say((unsigned long long)made);
   return 0;
 }

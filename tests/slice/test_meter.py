@@ -144,28 +144,31 @@ def charged_for(claim: Callable[..., Any], program: str, known_seconds: float) -
     return [(known_seconds, device["gpu_time_seconds"], 0.0, device["waited_seconds"])]
 
 
-def test_a_program_that_waits_once_is_charged_when_it_has_waited(claim: Callable[..., Any]) -> None:
-    """Catches a bug where a first batch was charged with the second, and all of it called waiting."""
-    program = """
+def hundred_launches(after_each: str, after_all: str) -> str:
+    """Return a program that makes a hundred launches of 2 ms, and what it does after each and after all of them."""
+    return f"""
         start()
         function = ok(cu.cuModuleGetFunction(ok(cu.cuModuleLoadData(b"any text\\0")), b"sim_busy_2000us"))
         for _ in range(100):
             ok((cu.cuLaunchKernel(function, 108, 1, 1, 256, 1, 1, 0, 0, 0, 0)[0], None))
-        ok((cu.cuCtxSynchronize()[0], None))
+            {after_each}
+        {after_all}
     """
+
+
+WAIT = "ok((cu.cuCtxSynchronize()[0], None))"
+
+
+def test_a_program_that_waits_once_is_charged_when_it_has_waited(claim: Callable[..., Any]) -> None:
+    """Catches a bug where a first batch was charged with the second, and all of it called waiting."""
+    program = hundred_launches("pass", WAIT)
 
     some_round(lambda row: is_near(row[1], row[0], 0.2) and row[3] < 0.1, lambda: charged_for(claim, program, 0.2))
 
 
 def test_a_lone_program_that_waits_for_each_launch_has_waited_for_nobody(claim: Callable[..., Any]) -> None:
     """Catches a bug where the first launch of what is in flight was taken for waiting, and not for GPU time."""
-    program = """
-        start()
-        function = ok(cu.cuModuleGetFunction(ok(cu.cuModuleLoadData(b"any text\\0")), b"sim_busy_2000us"))
-        for _ in range(100):
-            ok((cu.cuLaunchKernel(function, 108, 1, 1, 256, 1, 1, 0, 0, 0, 0)[0], None))
-            ok((cu.cuCtxSynchronize()[0], None))
-    """
+    program = hundred_launches(WAIT, "pass")
 
     some_round(lambda row: is_near(row[1], row[0], 0.2) and row[3] < 0.05, lambda: charged_for(claim, program, 0.2))
 
