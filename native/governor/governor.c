@@ -27,6 +27,10 @@
 // promised more than it can use would have less than that (test_governor).
 #define MOST_WAITS 0.05
 
+// Where all together could use less of the device than this, all can have it: nobody is held back. Four host-bound
+// programs wait for each other's launches for a tenth of the time and want four fifths of it.
+#define ENOUGH 1.0
+
 // Of a ceiling so much may be saved up.
 #define SAVED_NS (15.0 * MS)
 // So long it is remembered that a launch was longer than that.
@@ -147,7 +151,15 @@ typedef struct crowd_s {
   bool     is_needed;  // somebody wants something and waits for it
   double   behind_ns;  // the neediest one's virtual time, of those
   double   par_ns;     // of those that always do; nobody else's credit reaches far back of it
+  double   could_use;  // all that are active, together, in parts of the device
 } crowd_t;
+
+// What it would use if it never had to wait. Other than the part of a window that it fills this is no matter of what
+// was queued before the window, and gates that are closed do not change it.
+static double could_use(const jvgpu_runner_t *runner)
+{
+  return runner->use + runner->waits < 1.0 ? runner->use / (1.0 - runner->waits) : 1.0;
+}
 
 static crowd_t count_crowd(const jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns)
 {
@@ -157,6 +169,7 @@ static crowd_t count_crowd(const jvgpu_runner_t *runners, uint32_t count, uint64
     const jvgpu_runner_t *runner = &runners[i];
     crowd.active += is_active(runner, now_ns);
     crowd.processes += is_active(runner, now_ns) ? runner->processes : 0;
+    crowd.could_use += is_active(runner, now_ns) ? could_use(runner) : 0;
     if (!runner->is_known) {
       continue;
     }
@@ -208,7 +221,8 @@ static bool may_launch(const jvgpu_governor_t *governor, const jvgpu_runner_t *r
   if ((governor->holder >= 0 || governor->next >= 0) && jvgpu_windows_keep_out(governor, runner)) {
     return false;
   }
-  return crowd->eligible < 2 || !crowd->is_needed || runner->virtual_ns - crowd->behind_ns <= lag_of(crowd);
+  return crowd->eligible < 2 || !crowd->is_needed || crowd->could_use < ENOUGH ||
+         runner->virtual_ns - crowd->behind_ns <= lag_of(crowd);
 }
 
 // The bound is the claim's; its processes that are at work share it.

@@ -274,7 +274,7 @@ static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int devi
   const bool free_alone = contenders_of(self, device) <= 1 && !has_ceiling;
   // The more is queued, the further ahead of the GPU the host is, and the more a sample has to stand for.
   const uint64_t pending = jvgpu_sampler_pending(&meter->sampler);
-  const uint64_t interval_ns = free_alone ? ALONE_NS + ALONE_NS * pending * pending / 16 : CONTENDED_NS;
+  const uint64_t interval_ns = free_alone ? ALONE_NS + ALONE_NS * pending * pending / 64 : CONTENDED_NS;
   __atomic_store_n(&meter->sampler.is_free, free_alone, __ATOMIC_RELAXED);
   // Half of the time is seen then, where the host is far ahead and samples are few.
   __atomic_store_n(&meter->sampler.run_alone_ns,

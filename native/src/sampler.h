@@ -20,7 +20,7 @@
 #include "shapes.h"
 
 // As many can be under way: a program without a neighbour may queue a second of work at once.
-#define JVGPU_MOST_SAMPLES 24
+#define JVGPU_MOST_SAMPLES 32
 // A span on one stream takes in so many launches.
 #define JVGPU_LEAST_SPAN 8u
 #define JVGPU_MOST_SPAN 64u
