@@ -1,7 +1,7 @@
 """Configuration of the hub under test: a real one, real proxy, real single-user servers, everything on loopback.
 
-Users called slow…, late…, broken… and quick… have servers like that, those called lab… JupyterLab; all else is as an
-admin would write it.
+Users called slow…, late…, broken… and quick… have servers like that, those called lab… JupyterLab; those of pensive…
+are pending for JupyterHub before anything is asked of an agent. All else is as an admin would write it.
 """
 
 import asyncio
@@ -74,11 +74,14 @@ class Peculiar(SimpleLocalProcessSpawner):
         return address
 
 
-def before(spawner):
+async def before(spawner):
     with (folder / "hooks").open("a") as hooks:
         hooks.write(f"pre_spawn {spawner.user.name}\n")
     if spawner.user.name.startswith("late"):
         spawner.start_timeout = 2
+    if spawner.user.name.startswith("pensive"):
+        # source: JupyterHub, handlers/pages.py, `_wrap_spawn_single_user`: after one second it shows the progress page.
+        await asyncio.sleep(1.5)
     if spawner.user.name.startswith("quick"):
         spawner.cmd = [sys.executable, "-I", str(Path(__file__).with_name("quick_server.py"))]
         spawner.args = []

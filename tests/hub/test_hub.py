@@ -42,13 +42,27 @@ def test_four_users_fill_four_quarters_and_the_fifth_gets_in_when_one_leaves(hub
     assert agent.tenants() == sorted(USERS)
 
     with hub.browser("eve") as browser:
-        page = hub.submit(browser, {"vgpu_profile": "1/4 GPU"})
+        page = hub.once_started(browser, hub.submit(browser, {"vgpu_profile": "1/4 GPU"}))
         assert "'1/4 GPU' does not fit" in unescape(page.text), page.text
-        assert "None of 4 free now" in page.text
+        assert "None of 4 free now" in browser.get("/hub/spawn").text
 
     hub.stop_server("quick-bob")
     hub.spawn("eve")
     assert agent.tenants() == ["ada", "eve", "quick-cleo", "quick-dan"]
+
+
+def test_who_is_refused_after_the_progress_page_has_come_reads_why_on_it(hub: Any, agent: Any) -> None:
+    """Catches a client that takes the form's Content-Type along to where the hub sends it: status 400."""
+    hub.spawn("quick-bob", "whole GPU")
+
+    with hub.browser("pensive-eve") as browser:
+        page = hub.submit(browser, {"vgpu_profile": "1/4 GPU"})
+        assert (page.status_code, page.url.path) == (200, "/hub/spawn-pending/pensive-eve"), page.text
+        refusal = hub.once_started(browser, page)
+
+    assert refusal.status_code == 409
+    assert "'1/4 GPU' does not fit" in unescape(refusal.text)
+    assert agent.tenants() == ["quick-bob"]
 
 
 def test_when_many_come_at_once_exactly_four_get_in(hub: Any, agent: Any) -> None:

@@ -229,11 +229,24 @@ class Hub:
             yield client
 
     def submit(self, client: httpx.Client, data: dict[str, str]) -> httpx.Response:
-        """Send the spawn form of a page as a browser would."""
+        """Send the spawn form of a page as a browser would; after a second the hub leads on to the progress page."""
         page = client.get("/hub/spawn")
         action = re.search(r'id="spawn_form"\s+action="([^"]+)"', page.text)
         assert action, page.text
         return client.post(action[1].replace("&amp;", "&"), files={key: (None, value) for key, value in data.items()})
+
+    def once_started(self, client: httpx.Client, page: httpx.Response) -> httpx.Response:
+        """Return what a form led to: the page itself or, if it shows progress, the one after it, as when it failed."""
+
+        def next_page() -> httpx.Response | None:
+            answer = client.get(page.url)
+            is_pending = answer.url == page.url and answer.status_code == 200
+            return None if is_pending else answer
+
+        if not page.url.path.startswith("/hub/spawn-pending/"):
+            return page
+        after: httpx.Response = wait_until(next_page, f"the start ends (see {self.log})")
+        return after
 
 
 class ServedHub(Hub):
