@@ -2,6 +2,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { Figure } from './figure';
+import { trustLevel } from './names';
 import { IEvent, IUsage } from './wire';
 import * as words from './words';
 
@@ -23,7 +24,7 @@ export function Enforcement(props: {
           {by.backend}
         </Figure>
         <Figure name={trans.__('Trust level')} figure="trust-level">
-          {by.level}
+          {trustLevel(by.level, trans)}
         </Figure>
         <Figure name={trans.__('Verified')} figure="verified">
           {words.verification(by, usage.time, trans)}

@@ -2,6 +2,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import * as React from 'react';
 
 import { IActions } from './actions';
+import { kernelState } from './names';
 import { INotebook, IPart, IProcess, IUsage } from './wire';
 import * as words from './words';
 
@@ -72,7 +73,7 @@ function Notebook(props: {
       <div className="jp-VGPUPanel-actions">
         <span className="jp-VGPUPanel-dim">
           {notebook.pids.length > 0
-            ? notebook.execution_state
+            ? kernelState(notebook.execution_state, trans)
             : trans.__('does not use the GPU')}
         </span>
         {notebook.pids.length > 0 && (
