@@ -75,4 +75,7 @@ _Static_assert(CU_LIMIT_STACK_SIZE == 0 && CU_LIMIT_PRINTF_FIFO_SIZE == 1 && CU_
 _Static_assert(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT == 16 &&
                    CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR == 39,
                "attributes");
+// A pointer as a number is a constant to most compilers; to clang before 16 it is none.
+#if !defined(__clang__) || __clang_major__ >= 16
 _Static_assert((uintptr_t)CU_STREAM_LEGACY == 1 && (uintptr_t)CU_STREAM_PER_THREAD == 2, "default streams");
+#endif
