@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from jupyter_vgpu.errors import BadValueError
+from jupyter_vgpu.native import SIMULATED_CUDA, SIMULATED_NVML
 
 MAX_BOARDS: Final = 16
 
@@ -22,6 +23,7 @@ _SLOWDOWN_AT: Final = 20
 _CUDA_VERSION_AT: Final = 16
 _DRIVER_VERSION_AT: Final = 24
 _VERSION_BYTES: Final = 80
+_FIRST_CUDA_VERSION: Final = 1000
 _LONGEST_VERSION: Final = 60  # NVML's own has the CUDA version before it
 _MISSING_AT: Final = 21336
 _MISSING_BYTES: Final = 64
@@ -250,7 +252,8 @@ def set_driver_version(path: Path | str, cuda_version: int, driver_version: str)
     Raises:
         BadValueError: A version is out of range, or there is no such state file.
     """
-    _within("cuda_version", cuda_version, _MOST)
+    if not _FIRST_CUDA_VERSION <= cuda_version <= _MOST or cuda_version % 10 != 0:
+        raise BadValueError("cuda_version", cuda_version, "a number of 1000 * major + 10 * minor is, as 11040")
     if not 0 < len(driver_version.encode()) < _LONGEST_VERSION:
         raise BadValueError(
             "driver_version", driver_version, f"a text of 1 to {_LONGEST_VERSION - 1} bytes is, as 470.82.01"
@@ -259,17 +262,27 @@ def set_driver_version(path: Path | str, cuda_version: int, driver_version: str)
         node.set_driver(cuda_version, driver_version)
 
 
+def _is_known(name: str) -> bool:
+    """Return whether the simulated driver has the function, where it is built: its file names all that it exports."""
+    libraries = [path for path in (SIMULATED_CUDA, SIMULATED_NVML) if path.exists()]
+    return not libraries or any(f"\0{name}\0".encode() in path.read_bytes() for path in libraries)
+
+
 def remove_function(path: Path | str, name: str) -> None:
     """Let the driver be without a function: `cuGetProcAddress` does not find it, an NVML one says so.
 
     Raises:
-        BadValueError: The name is too long, or eight are missing already.
+        BadValueError: There is no such function, or eight are missing already.
     """
     with open_node(path) as node:
         names = node.missing()
         if not 0 < len(name.encode()) < _MISSING_BYTES or len(names) == _MISSING_COUNT:
             raise BadValueError(
                 "function", name, f"a name of up to {_MISSING_BYTES - 1} bytes is, {_MISSING_COUNT} in all"
+            )
+        if not _is_known(name):
+            raise BadValueError(
+                "function", name, "a function of libcuda.so.1 or libnvidia-ml.so.1 is, as cuMemAllocAsync"
             )
         node.set_missing([*names, name])
 

@@ -298,8 +298,11 @@ def test_the_command_line_says_which_board_it_means(tmp_path: Path) -> None:
         pytest.param(lambda state: faults.stall_nvml(state, -5), id="seconds below zero"),
         pytest.param(lambda state: faults.fail_allocation(state, -1), id="nth"),
         pytest.param(lambda state: faults.set_driver_version(state, -1, "470.82.01"), id="cuda_version"),
+        pytest.param(lambda state: faults.set_driver_version(state, 0, "470.82.01"), id="cuda_version of none"),
+        pytest.param(lambda state: faults.set_driver_version(state, 11041, "470.82.01"), id="cuda_version between two"),
         pytest.param(lambda state: faults.set_driver_version(state, 11040, "4" * 100), id="driver_version"),
         pytest.param(lambda state: faults.remove_function(state, ""), id="function"),
+        pytest.param(lambda state: faults.remove_function(state, "cuMemAllocAsink"), id="function that is none"),
     ],
 )
 def test_a_fault_that_cannot_be_is_refused_and_changes_nothing(node: Any, fault: Callable[[Any], None]) -> None:
