@@ -15,6 +15,7 @@ from jupyter_vgpu.agent.events import KINDS
 from jupyter_vgpu.agent.figures import NS, Totals
 from jupyter_vgpu.agent.service import Agent
 from jupyter_vgpu.agent.tenant import Tenant
+from jupyter_vgpu.pages import Reading
 from jupyter_vgpu.steering import Guaranteed, Steered
 from jupyter_vgpu.units import PPM
 
@@ -146,6 +147,44 @@ _FIGURES = (
 )
 
 
+@dataclass(frozen=True)
+class _ProcessFigure:
+    """One metric of an attached process on a device; it ends with the process. Windows are its claim's."""
+
+    kind: type[GaugeMetricFamily] | type[CounterMetricFamily]
+    name: str
+    text: str
+    read: Callable[[Reading], float]
+
+    def family(self) -> GaugeMetricFamily | CounterMetricFamily:
+        labels = ["claim", "tenant", "hub", "uuid", "pid"]
+        return self.kind(f"jupyter_vgpu_process_{self.name}", self.text, labels=labels)
+
+
+_PROCESS_FIGURES = (
+    _ProcessFigure(
+        _GAUGE, "memory_bytes", "Memory that it was granted, overhead not included.", lambda read: read.granted_bytes
+    ),
+    _ProcessFigure(_COUNTER, "launches", "Launches.", lambda read: read.launches),
+    _ProcessFigure(_COUNTER, "gpu_time_seconds", "GPU time had.", lambda read: read.busy_ns / NS),
+    _ProcessFigure(
+        _COUNTER, "waited_seconds", "Time with work in flight, less GPU time.", lambda read: read.waited_ns / NS
+    ),
+    _ProcessFigure(
+        _COUNTER,
+        "throttled_launches",
+        "Launches that had to wait for leave to go.",
+        lambda read: read.throttled,
+    ),
+    _ProcessFigure(
+        _COUNTER,
+        "gated_seconds",
+        "Time that launches waited for leave to go.",
+        lambda read: read.gated_ns / NS,
+    ),
+)
+
+
 class _AgentCollector(Collector):
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
@@ -153,6 +192,7 @@ class _AgentCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         yield from self._devices()
         yield from self._claims()
+        yield from self._processes()
         yield from self._events()
 
     def _devices(self) -> Iterable[Metric]:
@@ -194,6 +234,18 @@ class _AgentCollector(Collector):
                 [*who, claim.backend], float(verification is not None and verification.enforcement.is_verified)
             )
         yield from (*families, processes, verified)
+
+    def _processes(self) -> Iterable[Metric]:
+        families = [figure.family() for figure in _PROCESS_FIGURES]
+        for tenant in self._agent.tenants:
+            claim = tenant.claim
+            for process in tenant.processes.values():
+                for index, grant in enumerate(claim.grants):
+                    read = tenant.reading(process, index)
+                    labels = [claim.claim_id, claim.tenant, claim.hub, grant.uuid, str(process.pid)]
+                    for figure, family in zip(_PROCESS_FIGURES, families, strict=True):
+                        family.add_metric(labels, figure.read(read))
+        yield from families
 
     def _events(self) -> Iterable[Metric]:
         events = self._agent.events

@@ -57,6 +57,7 @@ class Tenant:
             NativeLibraryError: No pages can be made.
         """
         self.claim = claim
+        self._made_at = time.monotonic()
         self.processes: dict[int, Process] = {}
         self.verification: Verification | None = None
         self._devices = devices
@@ -174,7 +175,7 @@ class Tenant:
     def _read(self, process: Process, index: int) -> Reading:
         reading = self.pages.read(process.slot, index)
         most_bytes = self.total_bytes(index)
-        most_ns = int(max(0.0, time.time() - self.claim.created_at) * NS)
+        most_ns = int(self._age_seconds() * NS)
         if (
             max(reading.held_bytes, reading.pending_bytes) <= most_bytes
             and max(reading.launches, reading.waited_ns, reading.throttled) <= most_ns
@@ -194,6 +195,10 @@ class Tenant:
             gated_ns=min(reading.gated_ns, most_ns * MOST_THREADS),
             throttled=min(reading.throttled, most_ns),
         )
+
+    def _age_seconds(self) -> float:
+        """Return for how long the claim has existed; the wall clock may have been set back meanwhile."""
+        return max(time.time() - self.claim.created_at, time.monotonic() - self._made_at)
 
     def memory_bytes(self, index: int) -> int:
         """Return what the processes hold or have reserved of the device at `index`, overhead included, at most all."""

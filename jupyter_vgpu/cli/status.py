@@ -11,10 +11,11 @@ from pathlib import Path
 from jupyter_vgpu.cli.agents import the_agent
 from jupyter_vgpu.cli.scheduling import happenings
 from jupyter_vgpu.cli.text import facts, table
-from jupyter_vgpu.cli.trace import write_trace
+from jupyter_vgpu.cli.trace import refuse_unwritable, write_trace
 from jupyter_vgpu.client import (
     EnforcedBy,
     EventInfo,
+    GovernedInfo,
     HubClient,
     ProcessInfo,
     SliceDeviceInfo,
@@ -55,6 +56,7 @@ def _trace(client: HubClient, path: Path, seconds: float) -> int:
     if not SHORTEST_TRACE_SECONDS <= seconds <= LONGEST_TRACE_SECONDS:
         allowed = f"a number of seconds from {SHORTEST_TRACE_SECONDS:g} to {LONGEST_TRACE_SECONDS:g} is"
         raise BadValueError("--trace-seconds", seconds, allowed)
+    refuse_unwritable(path)
     trace = client.trace(seconds)
     write_trace(happenings(trace), path)
     lost = f", {trace['lost']:,} more were lost" if trace["lost"] else ""
@@ -84,7 +86,7 @@ def _slice(client: UserClient, as_json: bool) -> int:
     for device, used in zip(mine["devices"], usage["devices"], strict=True):
         print("\n" + facts(_device(device, used)))
     if usage["processes"]:
-        head = ["PID", "PROCESS", "MEMORY", "OVERHEAD", "GPU TIME", "WAITED", "LAUNCHES"]
+        head = ["PID", "PROCESS", "MEMORY", "OVERHEAD", "GPU TIME", "WAITED", "LAUNCHES", "HELD BACK"]
         print("\n" + table(head, [_process(process) for process in usage["processes"]]))
     _print_events(events)
     return 0
@@ -105,7 +107,14 @@ def _device(device: SliceDeviceInfo, used: UsageDeviceInfo) -> list[tuple[str, s
         *([("guarantee", guarantee_in_words(used["guaranteed"]))] if "guaranteed" in used else []),
         ("waited", f"{used['waited_seconds']:.1f} s, {used['waiting_fraction']:.0%} of the last second"),
         ("launches", f"{used['launches']} ({used['launches_per_second']:.0f}/s)"),
+        ("held back", f"{used['throttled_launches']} launches, for {used['gated_seconds']:.1f} s"),
+        *([("windows", _windows(used["governed"]))] if used["governed"] is not None else []),
     ]
+
+
+def _windows(governed: GovernedInfo) -> str:
+    given = f"{governed['windows']} given, {governed['overruns']} overrun"
+    return f"{given}; below the share for {governed['violations']} s"
 
 
 def _process(process: ProcessInfo) -> list[str]:
@@ -118,6 +127,7 @@ def _process(process: ProcessInfo) -> list[str]:
         f"{sum(device['gpu_time_seconds'] for device in devices):.1f} s",
         f"{sum(device['waited_seconds'] for device in devices):.1f} s",
         str(sum(device["launches"] for device in devices)),
+        str(sum(device["throttled_launches"] for device in devices)),
     ]
 
 

@@ -6,7 +6,9 @@ Source of the format: "Trace Event Format" (Google, 2016), JSON object format; e
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,8 +42,8 @@ def chrome_trace(records: Iterable[TraceRecord]) -> dict[str, Any]:
     """Return the trace of some records, in any order, ready to be written as JSON.
 
     A device is shown as a process, a tenant's kind of record as a thread of it; times are microseconds since the
-    first record. Viewers draw what overlaps on one thread wrongly unless it is nested, so what overlaps something
-    of the same kind goes on a further thread. Threads of a tenant stand together.
+    first record, and events come in their order. Viewers draw what overlaps on one thread wrongly unless it is nested,
+    so what overlaps something of the same kind goes on a further thread. Threads of a tenant stand together.
 
     Raises:
         BadValueError: A duration is below 0.
@@ -60,11 +62,26 @@ def chrome_trace(records: Iterable[TraceRecord]) -> dict[str, Any]:
     tenants = _in_order((record.device, record.tenant) for record in ordered)
     lines = [(*tenant, kind) for tenant in tenants for kind in kinds if (*tenant, kind) in of_line]
     lanes = [(line, lane) for line in lines for lane in _lanes(of_line[line])]
+    drawn = []
     for tid, ((device, tenant_name, kind), lane) in enumerate(lanes, start=1):
         events.append(_named("thread_name", pids[device], tid, {"name": f"{tenant_name}: {kind}"}))
         events.append(_named("thread_sort_index", pids[device], tid, {"sort_index": tid}))
-        events += [_event(record, begin_ns, pids[device], tid) for record in lane]
-    return {"traceEvents": events, "displayTimeUnit": "ms"}
+        drawn += [_event(record, begin_ns, pids[device], tid) for record in lane]
+    return {"traceEvents": [*events, *sorted(drawn, key=lambda event: float(event["ts"]))], "displayTimeUnit": "ms"}
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Refuse where `write_trace` cannot write, before somebody waits for what is to be written.
+
+    Raises:
+        BadValueError: There is no such folder, it or the file may not be written, or `path` is a folder itself.
+    """
+    if path.is_dir():
+        raise _unwritable(path, "it is a folder itself")
+    if not path.parent.is_dir():
+        raise _unwritable(path, f"there is no folder {path.parent}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise _unwritable(path, os.strerror(errno.EACCES))
 
 
 def write_trace(records: Iterable[TraceRecord], path: Path) -> None:
@@ -77,8 +94,11 @@ def write_trace(records: Iterable[TraceRecord], path: Path) -> None:
     try:
         path.write_text(told + "\n", encoding="utf-8")
     except OSError as error:
-        allowed = f"a file in a folder that exists and may be written is ({error.strerror})"
-        raise BadValueError("--trace", str(path), allowed) from error
+        raise _unwritable(path, str(error.strerror)) from error
+
+
+def _unwritable(path: Path, why: str) -> BadValueError:
+    return BadValueError("--trace", str(path), f"a file in a folder that exists and may be written is ({why})")
 
 
 def _lanes(records: Sequence[TraceRecord]) -> list[list[TraceRecord]]:

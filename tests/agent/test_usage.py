@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import struct
 import subprocess
 import sys
 import time
@@ -10,6 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+
+from harness.attach import SLOT_AT
+from jupyter_vgpu.agent.tenant import Tenant
+from jupyter_vgpu.model import Claim, Grant
 
 Ask = Callable[..., Any]
 
@@ -230,6 +236,25 @@ def test_tenants_are_told_how_many_processes_launch_on_their_device(agent: Any, 
     wait_until(lambda: first.control()["contenders"] == second.control()["contenders"] == 0)
 
 
+def test_a_wall_clock_that_is_set_back_hides_nothing_that_was_done() -> None:
+    """Catches a bug where no figure was believed that could not be of so short a time as the clock said."""
+    an_hour_on = time.time() + 3600
+    grant = Grant("GPU-00000000-0000-0000-0000-000000000001", 20 << 30, 250_000, 1_000_000)
+    claim = Claim("c", "alice", "hub", os.getuid(), "p", "intercept", (grant,), "bound", an_hour_on, "0" * 64)
+    tenant = Tenant(claim, {})
+    try:
+        process = tenant.attach(os.getpid(), -1, time.time())
+        assert process is not None
+        with mmap.mmap(tenant.pages.usage_fd, 0) as page:
+            struct.pack_into("=QQQQQ", page, SLOT_AT + 64, 0, 0, 5, 2000, 3000)
+
+        reading = tenant.reading(process, 0)
+
+        assert (reading.launches, reading.waited_ns, reading.busy_ns) == (5, 2000, 3000)
+    finally:
+        tenant.close()
+
+
 def wait_until(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
     while not holds():
@@ -249,4 +274,9 @@ def test_the_figures_are_there_for_prometheus(agent: Any, attach: Ask) -> None:
     assert f"jupyter_vgpu_claim_launches_total{{{labels}}} 5.0" in text
     assert f"jupyter_vgpu_claim_gpu_time_seconds_total{{{labels}}} 0.002" in text
     assert f"jupyter_vgpu_claim_waited_seconds_total{{{labels}}} 0.004" in text
+    labels = f'{labels[: labels.index("tenant=")]}pid="{os.getpid()}",{labels[labels.index("tenant=") :]}'
+    assert f"jupyter_vgpu_process_memory_bytes{{{labels}}} 1.073741824e+09" in text
+    assert f"jupyter_vgpu_process_launches_total{{{labels}}} 5.0" in text
+    assert f"jupyter_vgpu_process_gpu_time_seconds_total{{{labels}}} 0.002" in text
+    assert f"jupyter_vgpu_process_waited_seconds_total{{{labels}}} 0.004" in text
     assert f'jupyter_vgpu_device_free_share_ratio{{uuid="{uuid}"}} 0.75' in text

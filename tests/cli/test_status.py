@@ -53,6 +53,9 @@ def test_status_shows_overhead_gpu_time_waits_and_what_was_noticed(vgpu: Vgpu) -
     assert re.search(r"^slice        share 1/4, memory 10GiB of \S+ \(bound\)$", done.stdout, re.M)
     assert "intercept (cooperative, audited" in done.stdout
     assert "900.0 MiB of 10.0 GiB, 900.0 MiB of it contexts and code" in done.stdout
-    assert re.search(r"^GPU time  0\.0 s, 0% of the last second \(share 25%, ceiling 100%\)$", done.stdout, re.M)
-    assert re.search(r"^waited    0\.0 s, 0% of the last second$", done.stdout, re.M)
+    assert re.search(r"^GPU time   0\.0 s, 0% of the last second \(share 25%, ceiling 100%\)$", done.stdout, re.M)
+    assert re.search(r"^waited     0\.0 s, 0% of the last second$", done.stdout, re.M)
+    assert re.search(r"^held back  0 launches, for 0\.0 s$", done.stdout, re.M)
+    assert re.search(r"^windows    0 given, 0 overrun; below the share for 0 s$", done.stdout, re.M)
+    assert re.search(r"^\d+  python\S* .*  0 +0$", done.stdout, re.M), "a process's launches, and those held back"
     assert re.search(r"^\d\d:\d\d:\d\d  bypass  process \d+ \(python.*without the library", done.stdout, re.M)
