@@ -44,7 +44,6 @@ class Row:
     measured: float
     simulated: float
     rounded: float = 0.0  # half a unit of the measured figure's last digit, in the same per cent
-    remark: str = ""  # why it may be apart
 
     @property
     def holds(self) -> bool:
@@ -194,11 +193,9 @@ def burst_rows(board: Board, launches: int, neighbours: int, events_us: float, h
     told = board.run("evt", board.seconds, 2000, launches, neighbours)
     name = f"{launches} launches beside {neighbours}"
     truth = 20.8 * launches
-    wait = wait_row(f"{name}: the host's wait", neighbours, host_us, told["host_us"]["p50"])
     return [
         Row(f"{name}: events against truth", 100 * events_us / truth, 100 * told["events_us"]["p50"] / truth),
-        # The neighbours' batches are as long as a turn, to a thousandth: whether they end in it or just after decides.
-        replace(wait, remark="batches as long as a turn" if neighbours == 3 else ""),
+        wait_row(f"{name}: the host's wait", neighbours, host_us, told["host_us"]["p50"]),
     ]
 
 
@@ -252,7 +249,7 @@ def timing_events(board: Board) -> Iterator[Measurement]:
 def settled(measure: Measurement) -> list[Row]:
     """Return the rows of one measurement; of three the median where one is apart: the machine does other things too."""
     rows = measure()
-    if all(row.holds or row.remark for row in rows):
+    if all(row.holds for row in rows):
         return rows
     again = [rows, measure(), measure()]
     return [sorted(same, key=lambda row: row.simulated)[1] for same in zip(*again, strict=True)]
@@ -278,7 +275,7 @@ def main() -> int:
             print(f"\n{title:<62}{'H200':>9}{'here':>9}")
             for row in (row for measure in table(board) for row in settled(measure)):
                 rows.append(row)
-                mark = "" if row.holds else f"   more than 3 points apart{row.remark and ': ' + row.remark}"
+                mark = "" if row.holds else "   more than 3 points apart"
                 print(f"{row.name:<62}{row.measured:>9.1f}{row.simulated:>9.1f}{mark}", flush=True)
     holding = sum(row.holds for row in rows)
     print(f"\n{holding} of {len(rows)} rows within 3 points")

@@ -308,17 +308,15 @@ void sim_turns_queue(sim_turns_t *turns, uint32_t number, uint64_t goal, uint32_
       turns->holder > SIM_LANES) {
     return;
   }
-  sim_lane_t *holder = &turns->lanes[turns->holder - 1];
-  if (turns->now_ns - lane->dry_since_ns > SIM_LINGER_NS) {
-    // Away for long: the round begins anew with the holder, and the newcomer is its last.
-    const uint64_t place = holder->order;
-    for (uint32_t i = 0; i < lanes_of(turns); i++) {
-      turns->lanes[i].order += turns->lanes[i].order >= place;
-    }
-    lane->order = place;
+  // The newcomer is the last of the round: its place is the one before the holder's.
+  const uint64_t place = turns->lanes[turns->holder - 1].order;
+  for (uint32_t i = 0; i < lanes_of(turns); i++) {
+    turns->lanes[i].order += turns->lanes[i].order >= place;
+  }
+  lane->order = place;
+  // After a long absence the round begins anew with the holder; who was alone until now, its turn counts from now.
+  if (turns->now_ns - lane->dry_since_ns > SIM_LINGER_NS || turns->slice_left_ns == 0) {
     turns->slice_left_ns = SIM_TURN_NS;
-  } else if (turns->slice_left_ns == 0) {
-    turns->slice_left_ns = SIM_TURN_NS;  // it was alone: its turn counts from now
   }
 }
 

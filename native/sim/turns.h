@@ -22,7 +22,7 @@ enum {
   SIM_TURN_NS = 2080000,   // what a context executes before it must make way
   SIM_SWITCH_NS = 197500,  // lost when it is made to
   SIM_YIELD_NS = 15000,    // lost when it had nothing left
-  SIM_LINGER_NS = 4000000  // a context without work for longer comes back at the end of the round
+  SIM_LINGER_NS = 4000000  // who comes back after longer lets the round begin anew
 };
 
 #define SIM_WINDOW_SHIFT 27u  // a utilisation window lasts 2^27 ns, 134 ms

@@ -169,6 +169,80 @@ static void test_newcomer(void)
   CHECK("and hands on at once", done(rare) == 20000 && done(busy) > 50ull * MS + SIM_TURN_NS);
 }
 
+static void test_coming_back(void)
+{
+  fresh();
+  lane_with(1000ull * MS);
+  lane_with(1000ull * MS);
+  const uint32_t one = lane_with(100000);
+  const uint32_t other = lane_with(100000);
+  // Both have run dry, and the round has gone on.
+  sim_turns_advance(domain, 1005ull * MS);
+  CHECK("both are done", done(one) == 100000 && done(other) == 100000);
+  sim_turns_queue(&domain->turns, other, MS, 1000000);
+  sim_turns_advance(domain, domain->turns.now_ns + 100000);
+  sim_turns_queue(&domain->turns, one, MS, 1000000);
+  CHECK("who comes back first has its turn first", sim_turns_predict(&domain->turns, other, MS, UINT64_MAX) <
+                                                       sim_turns_predict(&domain->turns, one, 100001, UINT64_MAX));
+}
+
+// Queues a neighbour's next batch, once its host has seen the end of the last one; every batch is a little longer than a turn.
+static void keep_busy(uint32_t lane)
+{
+  enum { BATCH_NS = SIM_TURN_NS + 3200, HOST_NS = 10000 };
+  const sim_lane_t *of = &domain->turns.lanes[lane];
+  if (of->done == of->goal && domain->turns.now_ns >= of->dry_since_ns + HOST_NS) {
+    sim_turns_queue(&domain->turns, lane, of->goal + BATCH_NS, 1000000);
+  }
+}
+
+// Catches a bug where it was chance how long a burst waited beside three whose batches are as long as a turn: who had its
+// batch's short end before it made the others' wait less. `begun` says who is at such an end when it starts.
+// returns: the longest of the burst's waits once it has come back a few times, less the shortest
+static uint64_t spread_of_waits(uint32_t begun, uint64_t *longest_ns)
+{
+  enum { NEIGHBOURS = 3, BURSTS = 20, SETTLED = 5, BURST_NS = 210000, PAUSE_NS = 2 * MS, STEP_NS = 1000 };
+  uint32_t neighbours[NEIGHBOURS];
+  uint64_t shortest_ns = UINT64_MAX;
+  fresh();
+  for (uint32_t i = 0; i < NEIGHBOURS; i++) {
+    neighbours[i] = lane_with((begun >> i & 1) != 0 ? 2000 : SIM_TURN_NS + 3200);
+  }
+  const uint32_t burst = lane_with(BURST_NS);
+  uint64_t       queued_ns = domain->turns.now_ns;
+  *longest_ns = 0;
+  for (uint32_t bursts = 0; bursts < BURSTS;) {
+    const sim_lane_t *of = &domain->turns.lanes[burst];
+    sim_turns_advance(domain, domain->turns.now_ns + STEP_NS);
+    for (uint32_t i = 0; i < NEIGHBOURS; i++) {
+      keep_busy(neighbours[i]);
+    }
+    if (of->done == of->goal && domain->turns.now_ns >= of->dry_since_ns + PAUSE_NS) {
+      const uint64_t wait_ns = of->dry_since_ns - queued_ns;
+      if (bursts >= SETTLED) {
+        *longest_ns = wait_ns > *longest_ns ? wait_ns : *longest_ns;
+        shortest_ns = wait_ns < shortest_ns ? wait_ns : shortest_ns;
+      }
+      bursts++;
+      queued_ns = domain->turns.now_ns;
+      sim_turns_queue(&domain->turns, burst, of->goal + BURST_NS, 1000000);
+    }
+  }
+  return *longest_ns - shortest_ns;
+}
+
+static void test_batches_as_long_as_a_turn(void)
+{
+  uint32_t whole_rounds = 0;
+  for (uint32_t begun = 0; begun < 8; begun++) {
+    uint64_t       longest_ns;
+    const uint64_t spread_ns = spread_of_waits(begun, &longest_ns);
+    CHECK("a burst waits as long every time, wherever its neighbours began", spread_ns < 200000);
+    whole_rounds += longest_ns > 4800000 && longest_ns < 5400000;
+  }
+  CHECK("a whole round less its pause, but where one of three is always at its short end", whole_rounds == 6);
+}
+
 static void test_together(void)
 {
   fresh();
@@ -217,6 +291,8 @@ int main(void)
   test_order();
   test_lost_turn();
   test_newcomer();
+  test_coming_back();
+  test_batches_as_long_as_a_turn();
   test_together();
   test_utilisation();
   test_odd_values();
