@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_THREADS = 16 };
+enum { MOST_THREADS = 2048 };
 
 extern int cuInit(unsigned flags);
 extern int cuDevicePrimaryCtxRetain(void **context, int device);

@@ -6,15 +6,17 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
 from harness.agents import NodeAgent
 from jupyter_vgpu.client import GrantedClaim, UsageInfo
 from jupyter_vgpu.model import ClaimRequest, Memory, Profile
+from jupyter_vgpu.native import SIMULATED_DRIVER_DIR
 
 PROGRAM_SECONDS = 240.0
 
@@ -87,10 +89,10 @@ class Slice:
                 environment[name] = value
         return environment
 
-    def start(self, program: str, **changes: str | None) -> subprocess.Popen[str]:
-        """Start a Python program after the prelude; the caller reads it and waits for it."""
+    def start(self, program: str, wrapped: Sequence[str] = (), **changes: str | None) -> subprocess.Popen[str]:
+        """Start a Python program after the prelude, by a command if it is `wrapped`; the caller waits for it."""
         process = subprocess.Popen(
-            [sys.executable, "-c", PRELUDE + textwrap.dedent(program)],
+            [*wrapped, sys.executable, "-c", PRELUDE + textwrap.dedent(program)],
             env=self.environment(**changes),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -180,6 +182,19 @@ def claim(node: Agent) -> Iterator[Callable[..., Slice]]:
             return granted
 
         yield make
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """Return a function that compiles a C program against the simulated driver."""
+
+    def compile_it(source: Path) -> Path:
+        program = tmp_path_factory.mktemp("program") / source.stem
+        flags = ["-std=gnu11", "-O1", f"-L{SIMULATED_DRIVER_DIR}", "-l:libcuda.so.1", "-ldl", "-lpthread"]
+        subprocess.run(["cc", "-o", program, source, *flags], check=True)
+        return program
+
+    return compile_it
 
 
 @pytest.fixture

@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from jupyter_vgpu.native import LIB_DIR
-
 ROOT = Path(__file__).parents[2]
 BUILD_SECONDS = 900.0
 PROGRAM_SECONDS = 600.0
@@ -47,19 +45,6 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> str:
 def threads(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return what to preload for the thread sanitizer."""
     return preload(tmp_path_factory.mktemp("threads"), "THREAD", "libtsan.so")
-
-
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
-    """Return a function that compiles a C program against the simulated driver."""
-
-    def compile_it(source: Path) -> Path:
-        program = tmp_path_factory.mktemp("program") / source.stem
-        flags = ["-std=gnu11", "-O1", f"-L{LIB_DIR / 'sim'}", "-l:libcuda.so.1", "-ldl", "-lpthread"]
-        subprocess.run(["cc", "-o", program, source, *flags], check=True)
-        return program
-
-    return compile_it
 
 
 def room(source: str) -> int:
