@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,22 @@ def exported(library: Path) -> set[str]:
 
 def test_the_list_names_exactly_what_is_exported() -> None:
     assert {symbol for _, _, symbol, _ in rows()} == exported(SIMULATED_CUDA)
+
+
+# Declared, but not in the real libcuda.so.1 (580) for Linux on x86-64.
+ELSEWHERE = {"cuWGLGetDevice", "cuEventCreateFromEGLSync"}
+
+
+@pytest.mark.parametrize("header", ["cudaTypedefs.h", "cudaEGLTypedefs.h", "cudaGLTypedefs.h", "cudaVDPAUTypedefs.h"])
+def test_the_list_has_every_function_of_nvidia_s_headers_in_each_version_of_the_simulated_driver(header: str) -> None:
+    files = metadata.files("nvidia-cuda-runtime") or []
+    (found,) = [file for file in files if file.name == header]
+    text = Path(str(found.locate())).read_text()
+    declared = {(name, int(version)) for name, version in re.findall(r"PFN_(cu\w+?)_v(\d+)(?:_pt[ds][sz])?\)", text)}
+    expected = {(name, version) for name, version in declared if version <= 13000 and name not in ELSEWHERE}
+
+    assert expected
+    assert not expected - {(name, version) for _, name, _, version in rows()}
 
 
 @pytest.mark.parametrize("file", ["driver.def", "unsupported.def"])
