@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from jupyter_vgpu.agent.tenant import Tenant
-from jupyter_vgpu.client import GuaranteedInfo, SubsliceInfo, UsageInfo
+from jupyter_vgpu.client import GovernedInfo, GuaranteedInfo, SubsliceInfo, UsageInfo
 from jupyter_vgpu.errors import BadValueError, NoCapacityError
 from jupyter_vgpu.model import Claim, Grant
 from jupyter_vgpu.units import PPM, format_bytes
@@ -132,10 +132,24 @@ def merged(whole: UsageInfo, parts: Sequence[UsageInfo]) -> UsageInfo:
             other = cast("dict[str, Any]", by_uuid.get(device["uuid"], {}))
             for key, value in device.items():
                 if isinstance(value, (int, float)) and key in other and key != "memory_limit_bytes":
-                    device[key] = min(1.0, value + other[key]) if key.endswith("_fraction") else value + other[key]
+                    is_part = key.endswith("_fraction") or key == "sm_usage"
+                    device[key] = min(1.0, value + other[key]) if is_part else value + other[key]
+            device["governed"] = _governed_together(device["governed"], other.get("governed"))
             if "guaranteed" in device and "guaranteed" in other:
                 device["guaranteed"] = _together(device["guaranteed"], other["guaranteed"])
     return cast(UsageInfo, total)
+
+
+def _governed_together(one: GovernedInfo | None, other: GovernedInfo | None) -> GovernedInfo | None:
+    if one is None or other is None:
+        return one or other
+    return {
+        "entitled": min(1.0, one["entitled"] + other["entitled"]),
+        "windows": one["windows"] + other["windows"],
+        "overruns": one["overruns"] + other["overruns"],
+        "violations": one["violations"] + other["violations"],
+        "closed_seconds": one["closed_seconds"] + other["closed_seconds"],
+    }
 
 
 def _together(one: GuaranteedInfo, other: GuaranteedInfo) -> GuaranteedInfo:
