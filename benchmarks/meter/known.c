@@ -8,6 +8,8 @@
 //   known copy MIB          copies of that size within the device
 //   known fill MIB          fills of that size
 //   known one LAUNCH_US     a run is one launch of that length
+//   known streams LAUNCH_US STREAMS   launches on so many streams at once
+//   known crowd LAUNCH_US STREAMS     launches of three functions, of 1/4, 1 and 2 times that length, on so many at once
 //
 // A simulated board goes by a function's name: there all launches take LAUNCH_US.
 // Talks as work.cu does: "solo" measures alone and answers with nanoseconds of GPU time a unit (two: both lengths;
@@ -19,7 +21,7 @@
 #include "../../native/include/jvgpu/pages.h"
 #include "../sim/client.h"
 
-enum { DEPTH = 8, LENGTHS = 64, MOST_TIMES = 10 };
+enum { DEPTH = 8, LENGTHS = 64, MOST_TIMES = 10, MOST_STREAMS = 256, FUNCTIONS = 3 };
 
 // source: read off an H200, 1,056 blocks of 256 threads (benchmarks/sim/client.h)
 static const double us_per_iteration = 0.0208;
@@ -33,6 +35,9 @@ static const char *mode;
 static double      launch_us;
 static client_t    client;
 static CUfunction  twin;  // the same code under another name: what is learned of the one is not known of the other
+static CUstream    streams[MOST_STREAMS];
+static int         stream_count;
+static CUfunction  crowd[FUNCTIONS];
 static CUdeviceptr from, to;
 static size_t      bytes;
 static int         order[LENGTHS];
@@ -64,6 +69,34 @@ static void launch(double times)
 {
   client.iterations = (int)(launch_us * times / us_per_iteration);
   client_launch(&client);
+}
+
+static const double crowd_times[FUNCTIONS] = {0.25, 1, 2};
+
+static void open_streams(int count)
+{
+  char name[64];
+  for (; stream_count < count; stream_count++) {
+    MUST(cuStreamCreate(&streams[stream_count], CLIENT_NON_BLOCKING));
+  }
+  for (int i = 0; i < FUNCTIONS; i++) {
+    snprintf(name, sizeof name, "sim_busy_%.0fns", launch_us * crowd_times[i] * 1e3);
+    crowd[i] = in_mode("crowd") ? function_of(name) : client.function;
+  }
+}
+
+// One launch on each stream.
+static void launch_on_all(void)
+{
+  const CUfunction function = client.function;
+  const CUstream   stream = client.stream;
+  for (int i = 0; i < stream_count; i++) {
+    client.function = crowd[i % FUNCTIONS];
+    client.stream = streams[i];
+    launch(in_mode("crowd") ? crowd_times[i % FUNCTIONS] : 1);
+  }
+  client.function = function;
+  client.stream = stream;
 }
 
 // Its usage page is mapped, and found as any program can. Its process has the first slot.
@@ -128,6 +161,8 @@ static void unit(void)
     MUST(cuMemcpyDtoDAsync_v2(to, from, bytes, client.stream));
   } else if (in_mode("fill")) {
     MUST(cuMemsetD32Async(to, 0, bytes / 4, client.stream));
+  } else if (stream_count > 0) {
+    launch_on_all();
   } else {
     launch(1);
   }
@@ -146,7 +181,7 @@ static double work(double seconds, long most, long *units)
 {
   static CUevent marks[DEPTH];
   // A mark costs the GPU time of its own: not after each short launch.
-  const long   marked = unit_us() > 400 ? 1 : 1 + (long)(400 / unit_us());
+  const long   marked = stream_count > 0 || unit_us() > 400 ? 1 : 1 + (long)(400 / unit_us());
   const double begun = client_now();
   long         done = 0;
   for (int i = 0; i < DEPTH && marks[i] == NULL; i++) {
@@ -158,13 +193,16 @@ static double work(double seconds, long most, long *units)
     done++;
     if (done % marked == 0) {
       const long mark = done / marked;
-      MUST(cuEventRecord(marks[mark % DEPTH], client.stream));
+      MUST(cuEventRecord(marks[mark % DEPTH], stream_count > 0 ? streams[mark % stream_count] : client.stream));
       if (mark >= DEPTH) {
         MUST(cuEventSynchronize(marks[(mark + 1) % DEPTH]));
       }
     }
   }
   MUST(cuStreamSynchronize(client.stream));
+  for (int i = 0; i < stream_count; i++) {
+    MUST(cuStreamSynchronize(streams[i]));
+  }
   *units = done;
   return client_now() - begun;
 }
@@ -196,15 +234,20 @@ int main(int count, char **arguments)
   char   name[64];
   double seconds;  // or the part that is let stand
   long   units;
-  if (count != 3 || atof(arguments[2]) <= 0) {
-    fprintf(stderr, "usage: known burn|two|random|one LAUNCH_US, or copy|fill MIB\n");
+  mode = count > 1 ? arguments[1] : "";
+  const bool has_streams = in_mode("streams") || in_mode("crowd");
+  const int  wanted = has_streams && count > 3 ? atoi(arguments[3]) : 0;
+  if (count != (has_streams ? 4 : 3) || atof(arguments[2]) <= 0 || (has_streams && wanted < 1) ||
+      wanted > MOST_STREAMS) {
+    fprintf(stderr, "usage: known burn|two|random|one LAUNCH_US, or streams|crowd LAUNCH_US 1..%d, or copy|fill MIB\n",
+            MOST_STREAMS);
     return 2;
   }
-  mode = arguments[1];
   launch_us = atof(arguments[2]);
   snprintf(name, sizeof name, "sim_busy_%.0fns", launch_us * 1e3);
   setenv("FUNCTION", name, 1);
   client = client_start();
+  open_streams(wanted);
   if (in_mode("one")) {
     snprintf(name, sizeof name, "sim_busy_%.0fns", launch_us * 1e3 / MOST_TIMES);
     twin = function_of(name);

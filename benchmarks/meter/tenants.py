@@ -27,6 +27,8 @@ BUILDS = {
     # Launches by launches need device code that is linked, for this very GPU.
     "nested": (*NVCC, "-arch=native", "-rdc=true", "-DNESTED", HERE / "work.cu", "-lcudadevrt"),
 }
+# What known.c does as work.cu does.
+IN_THE_DRIVER_API = ("burn", "streams", "crowd")
 DRIVER = (f"-L{SIMULATED_DRIVER_DIR}", "-l:libcuda.so.1")  # on a GPU the real one answers
 
 
@@ -88,7 +90,7 @@ class Stage:
 
     def why_not(self, case: Case) -> str:
         """Return why a case cannot be run here; empty = it can."""
-        if self.nvml is None and case.command[0] != "known" and case.command[1] != "burn":
+        if self.nvml is None and case.command[0] != "known" and case.command[1] not in IN_THE_DRIVER_API:
             return "works by the CUDA runtime, which a simulated board does not have"
         if self.nvml is None and case.command[1] in ("copy", "fill"):
             return "a simulated board copies and fills as fast as this machine does"
@@ -101,7 +103,7 @@ class Stage:
             subprocess.SubprocessError: It does not compile.
         """
         name, *arguments = words
-        if self.nvml is None and arguments[:1] == ["burn"]:
+        if self.nvml is None and arguments[0] in IN_THE_DRIVER_API:
             name = "known"
         if name == "train":
             return [sys.executable, str(HERE / "train_work.py"), *arguments]

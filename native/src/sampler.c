@@ -1,10 +1,7 @@
 #include "sampler.h"
 
-#include <stddef.h>
-
-#include "clock.h"
 #include "paced.h"
-#include "real.h"
+#include "sampler_parts.h"
 
 // The way of a launch from the host to the GPU, and of an event's end back, with room to spare. Only
 // an event that is not done so long after the launch shows that the launch was there before it.
@@ -15,20 +12,10 @@
 // bounds.
 #define SPAN_LAUNCHES_A_STREAM 6u
 #define SPANS_EVERY 3u
-// On one stream it ends where a lost turn would not stand out any more.
-#define SPAN_NS UINT64_C(1000000)
+// So many samples in a row of one shape.
+#define SAME_IN_A_ROW 64u
 // So many times in a row the GPU had nothing to do when a run was to begin.
 #define IDLE_IN_A_ROW 8u
-
-static double now_ns(void)
-{
-  return (double)jvgpu_now_ns();
-}
-
-static bool try_lock(jvgpu_sampler_t *sampler)
-{
-  return __atomic_exchange_n(&sampler->lock, 1, __ATOMIC_ACQUIRE) == 0;
-}
 
 void jvgpu_sampler_start(jvgpu_sampler_t *sampler)
 {
@@ -60,12 +47,6 @@ static bool prepare(jvgpu_sampler_t *sampler)
   }
   sampler->ctx = ctx;
   return true;
-}
-
-// Release: who sees it sees the sample, too. Launches look at it without the lock.
-static void set_state(jvgpu_sample_t *sample, jvgpu_sample_state_t state)
-{
-  __atomic_store_n(&sample->state, state, __ATOMIC_RELEASE);
 }
 
 // From here on `sample` stands for the launches of its shape, and the one before does not.
@@ -105,70 +86,24 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
     sample->known_ns = shape != NULL ? __atomic_load_n(&shape->duration_ns, __ATOMIC_RELAXED) : 0;
     sample->watch = 0;
     sample->spanned = 0;
-    sample->made_ns = now_ns();
+    sample->made_ns = sampler_now_ns();
     if (shape != NULL) {
       mark(sampler, sample);
     }
-    set_state(sample, JVGPU_SAMPLE_OPEN);
+    sample_set_state(sample, JVGPU_SAMPLE_OPEN);
     return i;
   }
   return -1;
 }
 
-static CUstream last_of(const jvgpu_sampler_t *sampler)
+// Launches of several shapes over streams: whether one is sampled that is not what was sampled last. One shape for long is
+// no mixture any more.
+static void look_at_shape(jvgpu_sampler_t *sampler, const jvgpu_shape_t *shape)
 {
-  return __atomic_load_n(&sampler->last, __ATOMIC_RELAXED);
-}
-
-static bool is_last_done(const jvgpu_sampler_t *sampler)
-{
-  const CUstream last = last_of(sampler);
-  return last == JVGPU_NO_STREAM || jvgpu_real.cuStreamQuery(last) == CUDA_SUCCESS;
-}
-
-// Where what is known is in doubt and others may have the GPU meanwhile, see when they do.
-static void watch(jvgpu_sampler_t *sampler, jvgpu_sample_t *sample)
-{
-  // Pulses on a stream more tell little of runs over several: they wait behind the program's own work.
-  if (sample->is_contended && sample->shape != NULL && sampler->streams < 2 && jvgpu_shape_is_doubtful(sample->shape)) {
-    sample->watch = jvgpu_pulse_watch(&sampler->pulse, sampler->ctx, sample->begun, sample->ended);
-  }
-}
-
-static void open_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open, int sample, CUstream stream, uint32_t wanted,
-                      uint64_t busy_ns)
-{
-  sampler->samples[sample].is_over = true;
-  watch(sampler, &sampler->samples[sample]);
-  open->stream = stream;
-  open->launches = jvgpu_sampler_launches(sampler);
-  open->wanted = wanted;
-  open->busy_ns = busy_ns;
-  // Release: launches that see it open see the rest.
-  __atomic_store_n(&open->sample, sample, __ATOMIC_RELEASE);
-}
-
-static void close_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open, const jvgpu_stream_calls_t *calls,
-                       uint64_t busy_ns)
-{
-  jvgpu_sample_t *sample = &sampler->samples[open->sample];
-  set_state(sample, JVGPU_SAMPLE_FREE);
-  if (calls->record(sample->ended, open->stream) == CUDA_SUCCESS) {
-    sample->was_queued = jvgpu_real.cuEventQuery(sample->begun) != CUDA_SUCCESS;
-    sample->charged_ns = (double)(busy_ns - open->busy_ns) / sampler->overlap;
-    // From the launch that opened it to the one before this, which is counted already.
-    sample->launches = jvgpu_sampler_launches(sampler) - open->launches;
-    set_state(sample, JVGPU_SAMPLE_PENDING);
-  }
-  jvgpu_pulse_close(&sampler->pulse, sample->watch);
-  __atomic_store_n(&open->sample, -1, __ATOMIC_RELEASE);
-}
-
-static void drop_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open)
-{
-  set_state(&sampler->samples[open->sample], JVGPU_SAMPLE_FREE);
-  jvgpu_pulse_close(&sampler->pulse, sampler->samples[open->sample].watch);
-  __atomic_store_n(&open->sample, -1, __ATOMIC_RELEASE);
+  const bool is_other = sampler->last_shape != NULL && sampler->last_shape != shape;
+  sampler->last_shape = shape;
+  sampler->same = is_other ? 0 : sampler->same + (sampler->same < SAME_IN_A_ROW);
+  sampler->is_mixed = (is_other && sampler->streams > 1) || (sampler->is_mixed && sampler->same < SAME_IN_A_ROW);
 }
 
 // Count the streams, and open a span when it is one's turn. returns: whether no run is to be opened beside it.
@@ -193,7 +128,7 @@ static bool look_at_streams(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUst
   if (sample >= 0) {
     const uint32_t launches = is_one ? sampler->span_launches : SPAN_LAUNCHES_A_STREAM * sampler->streams;
     sampler->samples[sample].shapes[sampler->samples[sample].spanned++] = shape;
-    open_over(sampler, &sampler->span, sample, stream, launches, busy_ns);
+    jvgpu_sampler_open_over(sampler, &sampler->span, sample, stream, launches, busy_ns);
   }
   return is_one;
 }
@@ -218,7 +153,9 @@ static bool is_worth(jvgpu_shape_t *shape, uint32_t run, bool is_idle)
 static uint32_t run_of(const jvgpu_sampler_t *sampler, const jvgpu_shape_t *shape, uint32_t contenders)
 {
   const uint64_t run_alone_ns = __atomic_load_n(&sampler->run_alone_ns, __ATOMIC_RELAXED);
-  const uint32_t run = jvgpu_shape_run(shape, contenders > 1 ? JVGPU_RUN_NS : (double)run_alone_ns);
+  // Where one looked cut somebody may be there that nobody counts: of those that last a turn each would be.
+  const bool     is_short = contenders > 1 || shape->odd != 0;
+  const uint32_t run = jvgpu_shape_run(shape, is_short ? JVGPU_RUN_NS : (double)run_alone_ns);
   if (sampler->streams < 2 || sampler->is_mixed) {
     return run;
   }
@@ -242,11 +179,12 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
   uint32_t run = 1;
   *late = (jvgpu_late_t){.ns = 0};
   // Another thread is sampling: this launch does without.
-  if (!try_lock(sampler)) {
+  if (!sampler_try_lock(sampler)) {
     return -1;
   }
   if (prepare(sampler)) {
     *late = jvgpu_sampler_learn(sampler, contenders);
+    look_at_shape(sampler, shape);
     const bool is_spans = sampler->span.sample < 0 && shape->samples != 0 &&
                           look_at_streams(sampler, shape, stream, calls, contenders, busy_ns);
     // Streams take turns on the GPU: one launch alone says little there, once a first guess is made, and
@@ -260,11 +198,11 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
   if (sample >= 0) {
     __atomic_store_n(&shape->tries, shape->tries + 1, __ATOMIC_RELAXED);
     if (run > 1) {
-      open_over(sampler, &sampler->run, sample, stream, run, busy_ns);
+      jvgpu_sampler_open_over(sampler, &sampler->run, sample, stream, run, busy_ns);
       sample = -1;
     } else {
       sampler->samples[sample].was_idle = is_idle;
-      sampler->samples[sample].host_ns = now_ns();
+      sampler->samples[sample].host_ns = sampler_now_ns();
     }
   }
   jvgpu_unlock(&sampler->lock);
@@ -274,7 +212,7 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
 jvgpu_late_t jvgpu_sampler_collect(jvgpu_sampler_t *sampler, uint32_t contenders)
 {
   jvgpu_late_t late = {.ns = 0};
-  if (try_lock(sampler)) {
+  if (sampler_try_lock(sampler)) {
     late = jvgpu_sampler_learn(sampler, contenders);
     jvgpu_unlock(&sampler->lock);
   }
@@ -284,81 +222,31 @@ jvgpu_late_t jvgpu_sampler_collect(jvgpu_sampler_t *sampler, uint32_t contenders
 void jvgpu_sampler_end(jvgpu_sampler_t *sampler, int index, CUstream stream, const jvgpu_stream_calls_t *calls,
                        CUresult result)
 {
-  const double         ended_ns = now_ns();
+  const double         ended_ns = sampler_now_ns();
   jvgpu_sample_t      *sample = &sampler->samples[index];
   jvgpu_sample_state_t state = JVGPU_SAMPLE_FREE;
   if (result == CUDA_SUCCESS && calls->record(sample->ended, stream) == CUDA_SUCCESS) {
     sample->host_ns = ended_ns - sample->host_ns;
-    sample->late_ns = now_ns() - ended_ns;
-    while (now_ns() < ended_ns + ARRIVED_NS) {
+    sample->late_ns = sampler_now_ns() - ended_ns;
+    while (sampler_now_ns() < ended_ns + ARRIVED_NS) {
       // Some microseconds, once a sample.
     }
     sample->was_queued = jvgpu_real.cuEventQuery(sample->begun) != CUDA_SUCCESS;
-    if (sample->is_contended && try_lock(sampler)) {
-      watch(sampler, sample);
+    if (sample->is_contended && sampler_try_lock(sampler)) {
+      sampler_watch(sampler, sample);
       jvgpu_pulse_close(&sampler->pulse, sample->watch);
       jvgpu_unlock(&sampler->lock);
     }
     state = JVGPU_SAMPLE_PENDING;
   }
-  set_state(sample, state);
-}
-
-static void step_one(jvgpu_sampler_t *sampler, jvgpu_open_t *open, jvgpu_shape_t *shape, CUstream stream,
-                     const jvgpu_stream_calls_t *calls, uint64_t busy_ns, bool quiet)
-{
-  if (open->sample < 0) {
-    return;
-  }
-  jvgpu_sample_t      *sample = &sampler->samples[open->sample];
-  const jvgpu_shape_t *only = sample->shape;
-  const uint32_t       made = jvgpu_sampler_launches(sampler) - open->launches;
-  const bool           is_other = only != NULL && only != shape;
-  const bool           is_long = only == NULL && sampler->streams < 2 && busy_ns - open->busy_ns >= SPAN_NS;
-  const bool           is_enough = is_long || made >= open->wanted;
-  const bool           is_paced = jvgpu_paced_is(sampler, sample);
-  if (!quiet && is_paced && !sample->is_dry) {
-    sample->is_dry = is_last_done(sampler);
-  }
-  if (quiet || (is_other && stream != open->stream)) {
-    sampler->is_mixed = sampler->is_mixed || !quiet;
-    drop_over(sampler, open);
-  } else if (is_paced && is_enough && !sample->is_dry && jvgpu_paced_is_as_full(sampler, sample) &&
-             (stream == open->stream || made >= open->wanted + open->wanted / 2)) {
-    // On its own stream; where that is rare on any, none of which is far ahead of the others.
-    sample->was_full = true;
-    open->stream = stream;
-    close_over(sampler, open, calls, busy_ns);
-  } else if (is_paced && (sample->is_dry || jvgpu_paced_is_endless(sampler, open))) {
-    drop_over(sampler, open);
-  } else if (!is_paced && stream == open->stream && (is_enough || is_other)) {
-    sampler->is_mixed = sampler->is_mixed && !(only != NULL && is_enough && sampler->streams > 1);
-    close_over(sampler, open, calls, busy_ns);
-  } else if (only == NULL) {
-    if (sample->spanned < JVGPU_MOST_SPAN) {
-      sample->shapes[sample->spanned++] = shape;
-    }
-  }
-}
-
-void jvgpu_sampler_gated(jvgpu_sampler_t *sampler)
-{
-  if (jvgpu_sampler_is_open(sampler) && try_lock(sampler)) {
-    if (sampler->run.sample >= 0) {
-      drop_over(sampler, &sampler->run);
-    }
-    if (sampler->span.sample >= 0) {
-      drop_over(sampler, &sampler->span);
-    }
-    jvgpu_unlock(&sampler->lock);
-  }
+  sample_set_state(sample, state);
 }
 
 bool jvgpu_sampler_is_idle(jvgpu_sampler_t *sampler)
 {
   bool is_idle = false;
-  if (try_lock(sampler)) {
-    is_idle = last_of(sampler) != JVGPU_NO_STREAM && is_last_done(sampler);
+  if (sampler_try_lock(sampler)) {
+    is_idle = sampler_last(sampler) != JVGPU_NO_STREAM && sampler_is_last_done(sampler);
     jvgpu_unlock(&sampler->lock);
   }
   return is_idle;
@@ -367,7 +255,7 @@ bool jvgpu_sampler_is_idle(jvgpu_sampler_t *sampler)
 void jvgpu_sampler_stream_gone(jvgpu_sampler_t *sampler, CUstream stream)
 {
   jvgpu_lock(&sampler->lock);
-  if (last_of(sampler) == stream) {
+  if (sampler_last(sampler) == stream) {
     __atomic_store_n(&sampler->last, JVGPU_NO_STREAM, __ATOMIC_RELAXED);
   }
   jvgpu_unlock(&sampler->lock);
@@ -387,14 +275,4 @@ uint32_t jvgpu_sampler_pending(const jvgpu_sampler_t *sampler)
     pending += __atomic_load_n(&sampler->samples[i].state, __ATOMIC_RELAXED) != JVGPU_SAMPLE_FREE;
   }
   return pending;
-}
-
-void jvgpu_sampler_step(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream,
-                        const jvgpu_stream_calls_t *calls, uint64_t busy_ns, bool quiet)
-{
-  if (try_lock(sampler)) {
-    step_one(sampler, &sampler->run, shape, stream, calls, busy_ns, quiet);
-    step_one(sampler, &sampler->span, shape, stream, calls, busy_ns, quiet);
-    jvgpu_unlock(&sampler->lock);
-  }
 }

@@ -17,6 +17,7 @@
 #include "cuda_abi.h"
 #include "lock.h"
 #include "pulse.h"
+#include "rough.h"
 #include "shapes.h"
 
 // As many can be under way: a program without a neighbour may queue a second of work at once.
@@ -81,27 +82,31 @@ typedef struct jvgpu_late_s {
 } jvgpu_late_t;
 
 typedef struct jvgpu_sampler_s {
-  jvgpu_lock_t   lock;
-  CUcontext      ctx;  // the events are this context's
-  bool           failed;
-  jvgpu_sample_t samples[JVGPU_MOST_SAMPLES];
-  jvgpu_open_t   run;
-  jvgpu_open_t   span;
-  uint32_t       launches[2];   // made, as jvgpu_shape_t.so_far
-  CUstream       last;          // of the latest launch, or JVGPU_NO_STREAM: it is gone
-  uint64_t       full_ns;       // the launch waited for room: so much is under way; 0 = it did not
-  uint64_t       streams_seen;  // as bits of a hash, since the last look
-  uint32_t       streams;       // how many that were
-  bool           is_mixed;      // launches of several shapes are interleaved over streams
-  uint64_t       beside_ns;     // when it last was not alone, as far as is known; at first, when it began
-  uint64_t       run_alone_ns;  // a run without a neighbour should last so long
-  uint32_t       span_launches; // of the next span on one stream
-  uint32_t       turn; // on one stream runs and spans take turns: events of one would show in the other
-  double         overlap;       // GPU time of all launches together as part of their durations' sum
-  uint32_t       spans;         // taken in so far
-  bool           is_free;       // neither others nor a ceiling: it does not matter when something is charged
-  uint64_t       overlap_ppm;   // the same, for the launch path; 1000000 = one after the other
-  jvgpu_pulse_t  pulse;
+  jvgpu_lock_t         lock;
+  CUcontext            ctx;  // the events are this context's
+  bool                 failed;
+  jvgpu_sample_t       samples[JVGPU_MOST_SAMPLES];
+  jvgpu_open_t         run;
+  jvgpu_open_t         span;
+  uint32_t             launches[2];   // made, as jvgpu_shape_t.so_far
+  CUstream             last;          // of the latest launch, or JVGPU_NO_STREAM: it is gone
+  uint64_t             full_ns;       // the launch waited for room: so much is under way; 0 = it did not
+  uint64_t             streams_seen;  // as bits of a hash, since the last look
+  uint32_t             streams;       // how many that were
+  bool                 is_mixed;      // launches of several shapes are interleaved over streams
+  uint32_t             same;          // samples in a row of one shape
+  const jvgpu_shape_t *last_shape; // which; only compared
+  uint64_t             beside_ns;     // when it last was not alone, as far as is known; at first, when it began
+  uint64_t             run_alone_ns;  // a run without a neighbour should last so long
+  uint32_t             span_launches; // of the next span on one stream
+  uint32_t             turn; // on one stream runs and spans take turns: events of one would show in the other
+  double               overlap;       // GPU time of all launches together as part of their durations' sum
+  uint32_t             spans;         // taken in so far
+  uint32_t             unqueued;      // over several streams, in a row, that were not all queued
+  jvgpu_rough_t        spans_seen;    // over several streams, beside others: the same part, of the latest
+  bool                 is_free;       // neither others nor a ceiling: it does not matter when something is charged
+  uint64_t             overlap_ppm;   // the same, for the launch path; 1000000 = one after the other
+  jvgpu_pulse_t        pulse;
 } jvgpu_sampler_t;
 
 void jvgpu_sampler_start(jvgpu_sampler_t *sampler);

@@ -31,15 +31,48 @@
 // Samples of one launch at a time after a run that the host could not keep queued.
 #define SINGLY_SAMPLES 8
 
-// Beyond this much above what is expected a span over several streams was cut.
-#define SPAN_CUT_NS 100000.0
+// Launches of several shapes over several streams are first guesses, which may be too long or too short by so much.
+#define MOST_OVERLAP 4.0
 #define OVERLAP_MEMORY 8
+// So many in a row that were not all queued, and they count.
+#define MOST_UNQUEUED 32u
+
+static void take_overlap(jvgpu_sampler_t *sampler, double overlap)
+{
+  sampler->overlap = overlap > MOST_OVERLAP ? MOST_OVERLAP : overlap;
+  const bool is_one = sampler->overlap > 0.995 && sampler->overlap < 1.005;
+  __atomic_store_n(&sampler->overlap_ppm, is_one ? 1000000 : (uint64_t)(sampler->overlap * 1e6), __ATOMIC_RELAXED);
+}
 
 void jvgpu_sampler_set_overlap(jvgpu_sampler_t *sampler, double seen)
 {
-  sampler->overlap += ((seen > 1.0 ? 1.0 : seen) - sampler->overlap) / OVERLAP_MEMORY;
-  __atomic_store_n(&sampler->overlap_ppm, sampler->overlap > 0.995 ? 1000000 : (uint64_t)(sampler->overlap * 1e6),
-                   __ATOMIC_RELAXED);
+  take_overlap(sampler, sampler->overlap + (seen - sampler->overlap) / OVERLAP_MEMORY);
+}
+
+// A span over several streams, of launches of several shapes, lasted `seen` times what they are charged by themselves.
+static void learn_overlap(jvgpu_sampler_t *sampler, double seen, bool was_queued, bool is_alone)
+{
+  jvgpu_rough_t *rough = &sampler->spans_seen;
+  sampler->unqueued = was_queued ? 0 : sampler->unqueued + 1;
+  if (is_alone && was_queued) {
+    *rough = (jvgpu_rough_t){.seen = 0};
+    jvgpu_sampler_set_overlap(sampler, seen);
+    return;
+  }
+  if (!was_queued && rough->is_sure) {
+    if (sampler->unqueued < MOST_UNQUEUED) {
+      return;
+    }
+    *rough = (jvgpu_rough_t){.seen = 0};
+  }
+  // Others' turns only ever add, and streams do not always go round evenly: those about the shortest count. Where the GPU
+  // waited for the host it took no longer than that: a program that was charged too much may have so little under way
+  // that it always does.
+  jvgpu_rough_add(rough, seen, was_queued);
+  const double overlap = jvgpu_rough_mean_ns(rough);
+  if (was_queued || overlap < sampler->overlap) {
+    take_overlap(sampler, overlap);
+  }
 }
 
 static void learn_span(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, double elapsed_ns, bool is_alone)
@@ -57,9 +90,8 @@ static void learn_span(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, d
     }
     return;
   }
-  const bool was_cut = own_ns > sample->charged_ns * 1.2 + SPAN_CUT_NS;
-  if (sample->was_queued && sample->charged_ns > 0 && !was_cut) {
-    jvgpu_sampler_set_overlap(sampler, own_ns / sample->charged_ns);
+  if (sample->charged_ns > 0 && own_ns > 0) {
+    learn_overlap(sampler, own_ns / sample->charged_ns, sample->was_queued, is_alone);
   }
 }
 
@@ -67,7 +99,7 @@ static void learn_span(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, d
 // was idle. A host that was held up after the launch does not matter where the launch took longer than that.
 static bool is_usable_unqueued(const jvgpu_sample_t *sample, double own_ns)
 {
-  return !sample->is_over && sample->was_idle && sample->host_ns < MOST_HOST_NS &&
+  return !sample->is_over && sample->was_idle && own_ns > 0 && sample->host_ns < MOST_HOST_NS &&
          (sample->late_ns < MOST_LATE_NS || own_ns > sample->late_ns + LATE_SPARE_NS);
 }
 
@@ -75,7 +107,7 @@ static bool is_usable_unqueued(const jvgpu_sample_t *sample, double own_ns)
 // others little is under way, and what was charged was known a moment before.
 static double owed_ns(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, double own_ns, uint32_t contenders)
 {
-  if (contenders > 1 || !__atomic_load_n(&sampler->is_free, __ATOMIC_RELAXED) ||
+  if (contenders > 1 || sampler->streams > 1 || !__atomic_load_n(&sampler->is_free, __ATOMIC_RELAXED) ||
       !jvgpu_shape_agrees(sample->shape, own_ns, sample->launches)) {
     return 0;
   }
@@ -86,12 +118,16 @@ static double owed_ns(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *samp
 
 // It took no longer than that. Too much rather than nothing: what is not known is never free, and the first clean sample
 // takes its place. Among other streams a launch takes long, and little of it is its own: a first guess, no more.
-static uint64_t guess(const jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, double most_ns)
+static uint64_t guess(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, double most_ns)
 {
   if (sampler->streams < 2) {
     return jvgpu_shape_guess(shape, most_ns);
   }
-  return shape->mean_ns > 0 ? 0 : jvgpu_shape_guess(shape, most_ns / sampler->streams);
+  if (shape->mean_ns > 0) {
+    return 0;
+  }
+  sampler->spans_seen = (jvgpu_rough_t){.seen = 0};
+  return (uint64_t)(sampler->overlap * (double)jvgpu_shape_guess(shape, most_ns / sampler->streams));
 }
 
 static bool is_alone(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uint32_t contenders)
@@ -145,6 +181,9 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
   if (!is_whole && how.contenders > 1 && !how.is_watched) {
     // Another may have had the GPU in the host's pause, and for how long nobody knows.
     return (int64_t)jvgpu_shape_guess(sample->shape, own_ns);
+  }
+  if (!sample->is_over && sampler->streams > 1) {
+    return (int64_t)guess(sampler, sample->shape, own_ns);
   }
   const uint64_t late_ns = jvgpu_shape_learn(sample->shape, own_ns, sample->launches, how);
   return (int64_t)late_ns + (int64_t)owed_ns(sampler, sample, own_ns, how.contenders);

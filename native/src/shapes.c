@@ -201,6 +201,9 @@ static void learn_clean(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
   if (shape->samples == 0 || (is_short && shape->is_varied == 0)) {
     // The first, or the first clean one after cut ones were taken for clean.
     start_over(shape, launch_ns);
+  } else if (shape->is_varied != 0 && !how.is_sure && (is_short || is_long)) {
+    // Long ones look cut, and many are: the short ones alone would make a mean that is too small.
+    shape->is_varied -= 1;
   } else if (how.is_sure || !is_long) {
     shape->is_varied = how.is_sure && is_long ? VARIED : shape->is_varied;
     take_in(shape, launch_ns, how);

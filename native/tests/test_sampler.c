@@ -25,6 +25,8 @@ static double       stamps_ms[2 * JVGPU_MOST_SAMPLES];
 static size_t       events;
 static unsigned int streams_asked;
 static bool         is_dry;
+// Whether the GPU has not come to a sample's first event when its last is recorded.
+static bool is_queued;
 
 static CUresult current(CUcontext *ctx)
 {
@@ -48,8 +50,8 @@ static CUresult record(CUevent event, CUstream stream)
 
 static CUresult is_done(CUevent event)
 {
-  (void)event;
-  return CUDA_SUCCESS;
+  const bool is_first = ((double *)event - stamps_ms) % 2 == 0;
+  return is_first && is_queued ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
 static CUresult elapsed(float *ms, CUevent from, CUevent to)
@@ -132,6 +134,59 @@ static void runs_count_from_full_to_full(void)
   is_dry = false;
 }
 
+// Launches of three shapes over streams in turn, of which one is charged `times` what it takes. returns: what all are
+// charged in the end, as a part of what they take. `turn_ms`: others have the GPU for so long after every forty.
+static double charged_after(double times, double turn_ms)
+{
+  static jvgpu_sampler_t sampler;
+  jvgpu_shape_t          shapes[3];
+  jvgpu_late_t           late;
+  uint64_t               busy_ns = 0;
+  const double           each_ns = LAUNCH_MS * 1e6 * times;
+  events = 0;
+  memset(&sampler, 0, sizeof sampler);
+  jvgpu_sampler_start(&sampler);
+  for (uint32_t i = 0; i < 3; i++) {
+    shapes[i] = (jvgpu_shape_t){.key = i + 1, .samples = 6, .mean_ns = each_ns, .duration_ns = (uint64_t)each_ns};
+  }
+  for (uint32_t i = 0; i < 4000; i++) {
+    jvgpu_shape_t *shape = &shapes[i % 3];
+    busy_ns += shape->duration_ns * sampler.overlap_ppm / 1000000;
+    jvgpu_sampler_launched(&sampler, true);
+    sampler.last = stream_of(i);
+    sampler.streams_seen |= UINT64_C(1) << (i % STREAMS);
+    if (jvgpu_sampler_is_open(&sampler)) {
+      jvgpu_sampler_step(&sampler, shape, stream_of(i), &calls, busy_ns, false);
+    }
+    if (i % 7 == 0) {
+      const int sample = jvgpu_sampler_open(&sampler, shape, stream_of(i), false, &calls, 2, busy_ns, &late);
+      if (sample >= 0) {
+        sampler.samples[sample].state = JVGPU_SAMPLE_FREE;
+      }
+    }
+    gpu_ms += LAUNCH_MS + (i % 40 == 39 ? turn_ms : 0);
+  }
+  return (double)shapes[0].duration_ns * (double)sampler.overlap_ppm / 1e6 / (LAUNCH_MS * 1e6);
+}
+
+static bool is_right(double part)
+{
+  return part > 0.97 && part < 1.03;
+}
+
+// Catches a bug where functions that alternate over streams beside others were charged for others' turns, up to five
+// times what they had, and one where who was charged too much could have so little under way that it never was corrected.
+static void alternating_launches_are_charged_what_they_take_together(void)
+{
+  is_queued = true;
+  CHECK("charged too much at first", is_right(charged_after(2.5, 2.475)));
+  CHECK("or too little", is_right(charged_after(0.5, 2.475)));
+  CHECK("or right, and others have most of the GPU", is_right(charged_after(1, 16.15)));
+  is_queued = false;
+  CHECK("too much, and the host keeps the GPU waiting", is_right(charged_after(2.5, 2.475)));
+  CHECK("where the GPU waits too little is believed to be right", charged_after(0.5, 2.475) < 0.51);
+}
+
 static void a_stream_that_is_gone_is_not_asked_for(void)
 {
   is_dry = true;
@@ -197,6 +252,7 @@ int main(void)
   jvgpu_real.cuEventElapsedTime = elapsed;
   jvgpu_real.cuStreamQuery = ask_stream;
   runs_count_from_full_to_full();
+  alternating_launches_are_charged_what_they_take_together();
   a_stream_that_is_gone_is_not_asked_for();
   RESULT();
 }

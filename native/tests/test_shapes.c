@@ -192,6 +192,13 @@ static void work_that_takes_longer_or_shorter_by_its_arguments_has_its_mean(void
     sum += (double)shape.duration_ns / 400;
   }
   CHECK("and of two far apart, as they are watched", within(sum, 550 * US, 0.1));
+  shape = fresh();
+  sum = 0;
+  for (int i = 0; i < 800; i++) {
+    jvgpu_shape_learn(&shape, i % 2 == 0 ? 100 * US : 1 * MS, 1, i / 2 % 2 == 0 ? sure : beside);
+    sum += i < 400 ? 0 : (double)shape.duration_ns / 400;
+  }
+  CHECK("also where every second is not watched, of which the long ones look cut", within(sum, 550 * US, 0.06));
 }
 
 static void launches_before_the_first_sample_are_charged_after_it(void)

@@ -47,6 +47,20 @@ def test_each_kind_of_row_is_measured_and_none_twice(tmp_path: Path) -> None:
     assert json.loads(path.read_text())["rows"] == rows
 
 
+def test_functions_that_alternate_over_many_streams_are_charged_what_they_have(tmp_path: Path) -> None:
+    tenants = ("--tenants", "2", "--tenants", "4")
+
+    done = run(*SHORT, *tenants, "--match", "3 functions on 16 streams", "--seconds", "1.5", "--out", tmp_path)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = tmp_path.iterdir()
+    rows = json.loads(path.read_text())["rows"]
+    assert [row["tenants"] for row in rows] == [1, 2, 4]
+    for row in rows:
+        assert abs(row["error"]) < row["target"], row
+        assert row["wrongly_flagged"] == {}
+
+
 def test_rows_that_a_simulated_board_cannot_do_are_named(tmp_path: Path) -> None:
     done = run(*SHORT, "--only", "nested", "--out", tmp_path)
 

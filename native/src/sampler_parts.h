@@ -1,0 +1,53 @@
+// What the sampler's files share (sampler.h is its face).
+
+#ifndef JVGPU_SAMPLER_PARTS_H
+#define JVGPU_SAMPLER_PARTS_H
+
+#include <stddef.h>
+
+#include "clock.h"
+#include "real.h"
+#include "sampler.h"
+
+static inline double sampler_now_ns(void)
+{
+  return (double)jvgpu_now_ns();
+}
+
+static inline bool sampler_try_lock(jvgpu_sampler_t *sampler)
+{
+  return __atomic_exchange_n(&sampler->lock, 1, __ATOMIC_ACQUIRE) == 0;
+}
+
+// Release: who sees it sees the sample, too. Launches look at it without the lock.
+static inline void sample_set_state(jvgpu_sample_t *sample, jvgpu_sample_state_t state)
+{
+  __atomic_store_n(&sample->state, state, __ATOMIC_RELEASE);
+}
+
+static inline CUstream sampler_last(const jvgpu_sampler_t *sampler)
+{
+  return __atomic_load_n(&sampler->last, __ATOMIC_RELAXED);
+}
+
+static inline bool sampler_is_last_done(const jvgpu_sampler_t *sampler)
+{
+  const CUstream last = sampler_last(sampler);
+  return last == JVGPU_NO_STREAM || jvgpu_real.cuStreamQuery(last) == CUDA_SUCCESS;
+}
+
+// Where what is known is in doubt and others may have the GPU meanwhile, see when they do.
+static inline void sampler_watch(jvgpu_sampler_t *sampler, jvgpu_sample_t *sample)
+{
+  // Pulses on a stream more tell little of runs over several: they wait behind the program's own work.
+  if (sample->is_contended && sample->shape != NULL && sampler->streams < 2 && jvgpu_shape_is_doubtful(sample->shape)) {
+    sample->watch = jvgpu_pulse_watch(&sampler->pulse, sampler->ctx, sample->begun, sample->ended);
+  }
+}
+
+// Let a run or a span go on from `sample`, of which the first event is recorded, until `wanted` launches are made.
+// pre: the lock is held.
+void jvgpu_sampler_open_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open, int sample, CUstream stream, uint32_t wanted,
+                             uint64_t busy_ns);
+
+#endif
