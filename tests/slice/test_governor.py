@@ -103,13 +103,13 @@ def test_launches_longer_than_any_window_are_kept_to_a_ceiling(claim: Callable[.
 
 
 def test_a_grid_that_overflows_is_charged_by_time(claim: Callable[..., Any]) -> None:
-    """CASES 35; and it can fill all SMs, whatever 32 bits make of the number of its blocks."""
+    """CASES 35; and it can fill all SMs: 32 bits make two of the number of its blocks."""
     held = claim(1 << 30)
     program = held.start("""
         start()
         function = ok(cu.cuModuleGetFunction(ok(cu.cuModuleLoadData(b"any text\\0")), b"sim_busy_1us"))
         begun = time.monotonic()
-        ok((cu.cuLaunchKernel(function, 2**17, 2**15, 1, 32, 1, 1, 0, 0, 0, 0)[0], None))
+        ok((cu.cuLaunchKernel(function, 0x55555556, 3, 1, 32, 1, 1, 0, 0, 0, 0)[0], None))
         ok((cu.cuCtxSynchronize()[0], None))
         say(time.monotonic() - begun)
         sys.stdin.readline()
