@@ -102,10 +102,11 @@ unsigned int sim_nvml_list(unsigned int number, uint32_t instance, nvmlProcessIn
   return count;
 }
 
-#define running(handle, count, infos) running_for(__func__, handle, count, infos)
+// Which processes are listed: all that have contexts, or those that are clients of an MPS server.
+typedef enum sim_listed_e { SIM_ALL, SIM_MPS_CLIENTS } sim_listed_t;
 
-static nvmlReturn_t running_for(const char *function, nvmlDevice_t handle, unsigned int *count,
-                                nvmlProcessInfo_v2_t *infos)
+static nvmlReturn_t running(const char *function, sim_listed_t listed, nvmlDevice_t handle, unsigned int *count,
+                            nvmlProcessInfo_v2_t *infos)
 {
   const sim_board_t *board;
   unsigned int       number;
@@ -113,8 +114,9 @@ static nvmlReturn_t running_for(const char *function, nvmlDevice_t handle, unsig
   if (result != NVML_SUCCESS) {
     return result;
   }
+  const bool         is_any = listed == SIM_ALL || atomic_load(&sim_nvml_control(number)->is_mps) != 0;
   const unsigned int room = *count;
-  const unsigned int found = sim_nvml_list(number, instance_of(handle), infos, infos == NULL ? 0 : room);
+  const unsigned int found = is_any ? sim_nvml_list(number, instance_of(handle), infos, infos == NULL ? 0 : room) : 0;
   if (infos == NULL && room > 0 && found > 0) {
     return NVML_ERROR_INVALID_ARGUMENT;  // only now: a real board that nobody is on does not look at the place
   }
@@ -122,27 +124,15 @@ static nvmlReturn_t running_for(const char *function, nvmlDevice_t handle, unsig
   return found > room ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
 }
 
-SIM_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t handle, unsigned int *count,
-                                                             nvmlProcessInfo_t *infos)
-{
-  return running(handle, count, infos);
-}
-
-SIM_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t handle, unsigned int *count,
-                                                             nvmlProcessInfo_v2_t *infos)
-{
-  return running(handle, count, infos);
-}
-
-SIM_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t handle, unsigned int *count,
-                                                          nvmlProcessInfo_v1_t *infos)
+static nvmlReturn_t running_v1(const char *function, sim_listed_t listed, nvmlDevice_t handle, unsigned int *count,
+                               nvmlProcessInfo_v1_t *infos)
 {
   nvmlProcessInfo_v2_t full[SIM_MAX_SLOTS];
   if (count == NULL) {
-    return NVML_ERROR_INVALID_ARGUMENT;
+    return running(function, listed, handle, NULL, NULL);
   }
   unsigned int       found = *count < SIM_MAX_SLOTS ? *count : SIM_MAX_SLOTS;
-  const nvmlReturn_t result = running(handle, &found, infos == NULL ? NULL : full);
+  const nvmlReturn_t result = running(function, listed, handle, &found, infos == NULL ? NULL : full);
   for (unsigned int i = 0; result == NVML_SUCCESS && i < found; i++) {
     infos[i] = (nvmlProcessInfo_v1_t){.pid = full[i].pid, .usedGpuMemory = full[i].usedGpuMemory};
   }
@@ -150,7 +140,19 @@ SIM_API nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t handle, u
   return result;
 }
 
-// A compute board draws nothing, and has no MPS server.
+#define LISTS(name, listed, type, list)                                            \
+  SIM_API nvmlReturn_t name(nvmlDevice_t handle, unsigned int *count, type *infos) \
+  {                                                                                \
+    return list(__func__, listed, handle, count, infos);                           \
+  }
+LISTS(nvmlDeviceGetComputeRunningProcesses, SIM_ALL, nvmlProcessInfo_v1_t, running_v1)
+LISTS(nvmlDeviceGetComputeRunningProcesses_v2, SIM_ALL, nvmlProcessInfo_v2_t, running)
+LISTS(nvmlDeviceGetComputeRunningProcesses_v3, SIM_ALL, nvmlProcessInfo_t, running)
+LISTS(nvmlDeviceGetMPSComputeRunningProcesses, SIM_MPS_CLIENTS, nvmlProcessInfo_v1_t, running_v1)
+LISTS(nvmlDeviceGetMPSComputeRunningProcesses_v2, SIM_MPS_CLIENTS, nvmlProcessInfo_v2_t, running)
+LISTS(nvmlDeviceGetMPSComputeRunningProcesses_v3, SIM_MPS_CLIENTS, nvmlProcessInfo_t, running)
+
+// A compute board draws nothing.
 static nvmlReturn_t none(nvmlDevice_t handle, unsigned int *count)
 {
   const sim_board_t *board;
@@ -171,6 +173,3 @@ static nvmlReturn_t none(nvmlDevice_t handle, unsigned int *count)
 NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses, nvmlProcessInfo_v1_t)
 NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlProcessInfo_v2_t)
 NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlProcessInfo_t)
-NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses, nvmlProcessInfo_v1_t)
-NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_v2_t)
-NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_t)

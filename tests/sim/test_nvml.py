@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from jupyter_vgpu.sim.faults import set_mps
+
 # Every process is in this control group or below it.
 GROUP = "/sys/fs/cgroup"
 
@@ -118,6 +120,25 @@ def test_a_process_without_a_context_is_not_listed(node: Any) -> None:
     """)
         == 0
     )
+
+
+def test_who_is_a_client_of_an_mps_server_is_listed_as_one(node: Any) -> None:
+    client = node.start("""
+        start()
+        handle = nvml()
+        lists = ["nvmlDeviceGetMPSComputeRunningProcesses", "nvmlDeviceGetMPSComputeRunningProcesses_v2",
+                 "nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v3"]
+        while True:
+            say([[process.pid for process in getattr(pynvml, name)(handle)] for name in lists])
+            heard()
+    """)
+    without = client.hear()
+
+    set_mps(node.state, True)
+    client.tell("again")
+
+    assert without == [[], [], [], [client.pid]]
+    assert client.hear() == [[client.pid]] * 4
 
 
 def test_a_bare_context_shows_as_used_memory_of_its_process(node: Any) -> None:
