@@ -17,6 +17,8 @@
 // Launches between two samples while a shape is new.
 #define NEW_SHAPE_LAUNCHES 16u
 #define NEW_SHAPE_SAMPLES 6u
+// So many fewer by chance, for the same reason as below.
+#define NEW_SHAPE_JITTER 7u
 // Or the time, before the first of a shape.
 #define NEW_SHAPE_NS UINT64_C(200000)
 // A figure that is far too small would bring no sample nearer, and never be made good: launches do.
@@ -290,7 +292,8 @@ static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int devi
   const uint32_t random = __atomic_load_n(&meter->random, __ATOMIC_RELAXED) * 1664525u + 1013904223u;
   __atomic_store_n(&meter->random, random, __ATOMIC_RELAXED);
   __atomic_store_n(&meter->due_ns, busy_ns + interval_ns / 2 + interval_ns * (random >> 16) / 65536, __ATOMIC_RELAXED);
-  __atomic_store_n(&meter->last_sampled, jvgpu_sampler_launches(&meter->sampler), __ATOMIC_RELAXED);
+  __atomic_store_n(&meter->last_sampled, jvgpu_sampler_launches(&meter->sampler) - (random >> 8) % NEW_SHAPE_JITTER,
+                   __ATOMIC_RELAXED);
   __atomic_store_n(&meter->sampled_ns, jvgpu_now_ns(), __ATOMIC_RELAXED);
 }
 

@@ -8,6 +8,10 @@
 #define SAME_LEAST 0.8
 #define SAME_MOST 1.25
 #define STEPS 4
+// What nothing disturbed lies as close together, and is not rare.
+#define TIGHT 1.05
+#define LEAST_AGREED 3u
+#define AGREED_PART 8u
 
 void jvgpu_rough_add(jvgpu_rough_t *rough, double launch_ns, bool is_sure)
 {
@@ -63,4 +67,34 @@ double jvgpu_rough_mean_ns(const jvgpu_rough_t *rough)
     near(rough, mean_ns, &mean_ns);
   }
   return mean_ns;
+}
+
+// returns: how many lie between `least` and so much more, and their mean in *mean.
+static uint32_t from_on(const float *figures, uint32_t count, double least, double *mean)
+{
+  double   sum = 0;
+  uint32_t found = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    const double one = (double)figures[i];
+    if (one >= least && one <= least * TIGHT) {
+      sum += one;
+      found += 1;
+    }
+  }
+  *mean = found == 0 ? least : sum / found;
+  return found;
+}
+
+double jvgpu_rough_agreed(const float *figures, uint32_t count)
+{
+  const uint32_t least = count / AGREED_PART > LEAST_AGREED ? count / AGREED_PART : LEAST_AGREED;
+  double         shortest = 0, mean = 0, seen;
+  for (uint32_t i = 0; i < count; i++) {
+    const double one = (double)figures[i];
+    if ((shortest <= 0 || one < shortest) && from_on(figures, count, one, &seen) >= least) {
+      shortest = one;
+      mean = seen;
+    }
+  }
+  return mean;
 }

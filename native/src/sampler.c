@@ -12,8 +12,6 @@
 // bounds.
 #define SPAN_LAUNCHES_A_STREAM 6u
 #define SPANS_EVERY 3u
-// So many samples in a row of one shape.
-#define SAME_IN_A_ROW 64u
 // So many times in a row the GPU had nothing to do when a run was to begin.
 #define IDLE_IN_A_ROW 8u
 
@@ -96,14 +94,23 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
   return -1;
 }
 
-// Launches of several shapes over streams: whether one is sampled that is not what was sampled last. One shape for long is
-// no mixture any more.
+// Whether launches of several shapes go over streams: one is sampled that is not what was sampled last.
 static void look_at_shape(jvgpu_sampler_t *sampler, const jvgpu_shape_t *shape)
 {
   const bool is_other = sampler->last_shape != NULL && sampler->last_shape != shape;
   sampler->last_shape = shape;
-  sampler->same = is_other ? 0 : sampler->same + (sampler->same < SAME_IN_A_ROW);
-  sampler->is_mixed = (is_other && sampler->streams > 1) || (sampler->is_mixed && sampler->same < SAME_IN_A_ROW);
+  sampler->is_mixed = sampler->is_mixed || (is_other && sampler->streams > 1);
+}
+
+// Take in what is over. What is charged for it comes on top of what the launches between two events are charged.
+static jvgpu_late_t take_in(jvgpu_sampler_t *sampler, uint32_t contenders)
+{
+  const jvgpu_late_t late = jvgpu_sampler_learn(sampler, contenders);
+  if (late.ns > 0) {
+    sampler->run.busy_ns += (uint64_t)late.ns;
+    sampler->span.busy_ns += (uint64_t)late.ns;
+  }
+  return late;
 }
 
 // Count the streams, and open a span when it is one's turn. returns: whether no run is to be opened beside it.
@@ -183,7 +190,8 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
     return -1;
   }
   if (prepare(sampler)) {
-    *late = jvgpu_sampler_learn(sampler, contenders);
+    *late = take_in(sampler, contenders);
+    busy_ns += late->ns > 0 ? (uint64_t)late->ns : 0;
     look_at_shape(sampler, shape);
     const bool is_spans = sampler->span.sample < 0 && shape->samples != 0 &&
                           look_at_streams(sampler, shape, stream, calls, contenders, busy_ns);
@@ -213,7 +221,7 @@ jvgpu_late_t jvgpu_sampler_collect(jvgpu_sampler_t *sampler, uint32_t contenders
 {
   jvgpu_late_t late = {.ns = 0};
   if (sampler_try_lock(sampler)) {
-    late = jvgpu_sampler_learn(sampler, contenders);
+    late = take_in(sampler, contenders);
     jvgpu_unlock(&sampler->lock);
   }
   return late;

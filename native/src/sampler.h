@@ -17,7 +17,6 @@
 #include "cuda_abi.h"
 #include "lock.h"
 #include "pulse.h"
-#include "rough.h"
 #include "shapes.h"
 
 // As many can be under way: a program without a neighbour may queue a second of work at once.
@@ -25,6 +24,9 @@
 // A span on one stream takes in so many launches.
 #define JVGPU_LEAST_SPAN 8u
 #define JVGPU_MOST_SPAN 64u
+
+// Of spans over several streams beside others so many are compared: a third or less of them are not cut.
+#define JVGPU_SPANS_KEPT 32u
 
 // The driver's functions for one kind of stream handle: legacy, or per-thread default ("_ptsz").
 typedef struct jvgpu_stream_calls_s {
@@ -94,8 +96,7 @@ typedef struct jvgpu_sampler_s {
   uint64_t             streams_seen;  // as bits of a hash, since the last look
   uint32_t             streams;       // how many that were
   bool                 is_mixed;      // launches of several shapes are interleaved over streams
-  uint32_t             same;          // samples in a row of one shape
-  const jvgpu_shape_t *last_shape; // which; only compared
+  const jvgpu_shape_t *last_shape; // that was sampled; only compared
   uint64_t             beside_ns;     // when it last was not alone, as far as is known; at first, when it began
   uint64_t             run_alone_ns;  // a run without a neighbour should last so long
   uint32_t             span_launches; // of the next span on one stream
@@ -103,7 +104,9 @@ typedef struct jvgpu_sampler_s {
   double               overlap;       // GPU time of all launches together as part of their durations' sum
   uint32_t             spans;         // taken in so far
   uint32_t             unqueued;      // over several streams, in a row, that were not all queued
-  jvgpu_rough_t        spans_seen;    // over several streams, beside others: the same part, of the latest
+  float                seen[JVGPU_SPANS_KEPT]; // beside others: what the latest spans over several streams say of it
+  uint32_t             seen_count;
+  bool                 seen_queued;   // some of them were all queued, and no others are kept
   bool                 is_free;       // neither others nor a ceiling: it does not matter when something is charged
   uint64_t             overlap_ppm;   // the same, for the launch path; 1000000 = one after the other
   jvgpu_pulse_t        pulse;

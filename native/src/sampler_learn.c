@@ -4,6 +4,7 @@
 
 #include "clock.h"
 #include "real.h"
+#include "rough.h"
 #include "sampler.h"
 
 // A pair of events costs this much of the GPU's own time when nothing is between them.
@@ -52,25 +53,26 @@ void jvgpu_sampler_set_overlap(jvgpu_sampler_t *sampler, double seen)
 // A span over several streams, of launches of several shapes, lasted `seen` times what they are charged by themselves.
 static void learn_overlap(jvgpu_sampler_t *sampler, double seen, bool was_queued, bool is_alone)
 {
-  jvgpu_rough_t *rough = &sampler->spans_seen;
   sampler->unqueued = was_queued ? 0 : sampler->unqueued + 1;
   if (is_alone && was_queued) {
-    *rough = (jvgpu_rough_t){.seen = 0};
+    sampler->seen_count = 0;
     jvgpu_sampler_set_overlap(sampler, seen);
     return;
   }
-  if (!was_queued && rough->is_sure) {
-    if (sampler->unqueued < MOST_UNQUEUED) {
-      return;
-    }
-    *rough = (jvgpu_rough_t){.seen = 0};
+  if (!was_queued && sampler->seen_queued && sampler->unqueued < MOST_UNQUEUED) {
+    return;
   }
-  // Others' turns only ever add, and streams do not always go round evenly: those about the shortest count. Where the GPU
+  if (was_queued != sampler->seen_queued) {
+    sampler->seen_queued = was_queued;
+    sampler->seen_count = 0;
+  }
+  // Others' turns only ever add, and streams do not always go round evenly: the shortest that agree count. Where the GPU
   // waited for the host it took no longer than that: a program that was charged too much may have so little under way
   // that it always does.
-  jvgpu_rough_add(rough, seen, was_queued);
-  const double overlap = jvgpu_rough_mean_ns(rough);
-  if (was_queued || overlap < sampler->overlap) {
+  sampler->seen[sampler->seen_count++ % JVGPU_SPANS_KEPT] = (float)seen;
+  const uint32_t kept = sampler->seen_count < JVGPU_SPANS_KEPT ? sampler->seen_count : JVGPU_SPANS_KEPT;
+  const double   overlap = jvgpu_rough_agreed(sampler->seen, kept);
+  if (overlap > 0 && (was_queued || overlap < sampler->overlap)) {
     take_overlap(sampler, overlap);
   }
 }
@@ -126,7 +128,7 @@ static uint64_t guess(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, double mos
   if (shape->mean_ns > 0) {
     return 0;
   }
-  sampler->spans_seen = (jvgpu_rough_t){.seen = 0};
+  sampler->seen_count = 0;
   return (uint64_t)(sampler->overlap * (double)jvgpu_shape_guess(shape, most_ns / sampler->streams));
 }
 
