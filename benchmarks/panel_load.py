@@ -7,10 +7,10 @@ and `api/status` now and then, and prints one JSON object:
 
 The server's CPU time is that of its process (not of agent and clients), as a part of one core, with the panels open
 less that without any. CPU time is worth more or less with what else the machine does (caches, hyperthreads), so what
-a panel costs is given in requests of Jupyter Server's own `api/status` as well. The server has a core to itself;
-agent, readers and who asks share the others. Where this user may, all of them run before the machine's other work
-(`sched_fifo`), or a busy neighbour would be measured. Without panels the same is asked first: what that takes is the
-machine's, not the panels'.
+a panel costs is given in requests of Jupyter Server's own `api/status` as well, and in wake-ups, which are the same
+on any machine. The server has a core to itself; agent, readers and who asks share the others. Where this user may,
+all of them run before the machine's other work (`sched_fifo`), or a busy neighbour would be measured. Without panels
+the same is asked first: what that takes is the machine's, not the panels'.
 """
 
 from __future__ import annotations
@@ -150,11 +150,18 @@ def cpu_seconds(server: psutil.Process) -> float:
     return sum(int(task.read_text().split()[0]) for task in tasks) / 1e9
 
 
-def watch(server: psutil.Process, seconds: float) -> float:
-    """Return the server's CPU time as a part of a core, over `seconds`."""
-    before, started = cpu_seconds(server), time.monotonic()
+def wake_ups(server: psutil.Process) -> int:
+    """Return how often the threads of the server have gone to sleep so far, to be woken up again."""
+    tasks = Path(f"/proc/{server.pid}/task").glob("*/status")
+    return sum(int(task.read_text().partition("\nvoluntary_ctxt_switches:")[2].split()[0]) for task in tasks)
+
+
+def watch(server: psutil.Process, seconds: float) -> tuple[float, float]:
+    """Return the server's CPU time as a part of a core, and its wake-ups a second, over `seconds`."""
+    before, woken, started = cpu_seconds(server), wake_ups(server), time.monotonic()
     time.sleep(seconds)
-    return (cpu_seconds(server) - before) / (time.monotonic() - started)
+    elapsed = time.monotonic() - started
+    return (cpu_seconds(server) - before) / elapsed, (wake_ups(server) - woken) / elapsed
 
 
 def answers(url: str, headers: dict[str, str], path: str, seconds: float) -> dict[str, float]:
@@ -189,19 +196,19 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name, jupyter_server(Path(name)) as (url, headers, server):
         has_own_core = share_out_cores(server)
         time.sleep(3)
-        idle = watch(server, options.seconds)
+        idle, idle_woken = watch(server, options.seconds)
         before, started = cpu_seconds(server), time.monotonic()
         quiet = answers(url, headers, "api/status", options.seconds)
         asking = cpu_seconds(server) - before - idle * (time.monotonic() - started)
         one_answer_seconds = asking / quiet["requests"]
         one = Panels(url, headers, 1)
         time.sleep(3)
-        with_one = watch(server, options.seconds)
+        with_one, one_woken = watch(server, options.seconds)
         one.close()
         many = Panels(url, headers, options.panels)
         time.sleep(5)
         started, events = time.monotonic(), many.events()
-        with_many = watch(server, options.seconds)
+        with_many, many_woken = watch(server, options.seconds)
         per_second = (many.events() - events) / options.panels / (time.monotonic() - started)
         usage = answers(url, headers, "jupyter-vgpu/usage", options.seconds)
         status = answers(url, headers, "api/status", options.seconds)
@@ -223,6 +230,11 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             "nobody": round(100 * idle, 3),
             "one_panel": round(100 * (with_one - idle), 3),
             "all_panels": round(100 * (with_many - idle), 3),
+        },
+        "server_wake_ups_per_second": {
+            "nobody": round(idle_woken, 2),
+            "one_panel": round(one_woken, 2),
+            "all_panels": round(many_woken, 2),
         },
         "server_cpu_ms_per_status_request": round(1e3 * one_answer_seconds, 3),
         "one_panel_costs_as_many_status_requests_a_second": round((with_one - idle) / one_answer_seconds, 2),

@@ -9,6 +9,7 @@ from jupyter_server.extension.application import ExtensionApp
 
 from jupyter_vgpu.server.figures import SliceLooker
 from jupyter_vgpu.server.handlers import ENDPOINTS, READER
+from jupyter_vgpu.server.kernel_news import ServerNews
 from jupyter_vgpu.server.live import FiguresReader
 from jupyter_vgpu.server.notebooks import KernelList
 from jupyter_vgpu.server.session import HubPage, Session
@@ -27,7 +28,8 @@ class VGPUServerExtension(ExtensionApp):
         kernels = KernelList(settings["kernel_manager"], settings["session_manager"], log)
         self._hub = HubPage(log)
         session = Session(self.serverapp, self._hub)
-        settings[READER] = FiguresReader(SliceLooker(), kernels.now, kernels.states, session.now, log)
+        news = ServerNews(settings["kernel_manager"], settings.get("event_logger"), log)
+        settings[READER] = FiguresReader(SliceLooker(), kernels.now, news, session.now, log)
         self._offer_parts()
 
     def _offer_parts(self) -> None:

@@ -7,7 +7,8 @@ look costs is how much of it has to wake up: it takes few turns of the loop.
 
 While nothing changes a look is *held*: the agent keeps its answer back until
 something does, or for some seconds. What the server itself can change, its
-Jupyter kernels, it looks after meanwhile, and cuts the look short.
+Jupyter kernels, it hears of meanwhile, or looks after where nobody tells, and
+cuts the look short.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any, Protocol
 from jupyter_vgpu.errors import VGPUError
 from jupyter_vgpu.server.figures import QUIET_SECONDS, Figures, SliceLooker
 from jupyter_vgpu.server.history import History
+from jupyter_vgpu.server.kernel_news import KernelNews
 from jupyter_vgpu.server.notebooks import Kernel
 from jupyter_vgpu.server.session import SessionInfo
 
@@ -31,8 +33,11 @@ _TOLD_AT_ONCE = 4
 
 # While nothing changes it is looked less often, and yet often enough for figures to follow within two seconds.
 _QUIET_PERIODS = 1.5
-# While a look is held only the Jupyter kernels are looked at, which is told at once.
+# While a look is held only the Jupyter kernels are looked at, where nobody tells of them; what is new is told at once.
 _HELD_PERIODS = 1.8
+
+# Longer than any look is held, after which comes a tick anyway: no need to wake up before.
+_UNTOLD_SECONDS = 60.0
 
 _UNFORESEEN = "The figures of this slice cannot be read: the log of your Jupyter server says why."
 
@@ -90,7 +95,7 @@ class FiguresReader:
         self,
         looker: SliceLooker,
         list_kernels: Callable[[], Awaitable[Sequence[Kernel]]],
-        kernel_states: Callable[[], Sequence[tuple[str, str]]],
+        kernel_news: KernelNews,
         session: Callable[[], SessionInfo],
         log: logging.Logger,
         period_seconds: float = 1.0,
@@ -100,14 +105,15 @@ class FiguresReader:
         Args:
             looker: Looks at the slice.
             list_kernels: Returns the server's Jupyter kernels.
-            kernel_states: Returns, at once, what is another list when one of them came, went or does something else.
+            kernel_news: Tells, or says when it is looked at, that one of them came, went or does something else.
             session: Returns what is known of the server's end.
             log: Where a failure that nobody foresaw is told.
             period_seconds: Time between two looks while somebody follows and figures change, > 0.
         """
         self._looker = looker
         self._list_kernels = list_kernels
-        self._kernel_states = kernel_states
+        self._kernel_news = kernel_news
+        kernel_news.listen(self._on_kernel_news)
         self._session = session
         self.history = History()
         self._log = log
@@ -115,8 +121,8 @@ class FiguresReader:
         self._call: asyncio.Task[Reading] | None = None
         self._held: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
-        self._held_states: Sequence[tuple[str, str]] = ()
-        self._timer: asyncio.TimerHandle | None = None
+        self._seen_states: Sequence[tuple[str, str]] = ()
+        self._timer: asyncio.Handle | None = None
         self._reading: Reading | None = None
         self._read_at = float("-inf")
         self._history_of: tuple[Reading | None, bytes] = (None, b"")
@@ -226,6 +232,7 @@ class FiguresReader:
         try:
             if self._ending is not None and not self._ending.done():
                 await asyncio.wait([self._ending])  # what it asked is not to be mixed up with what is asked now
+            self._seen_states = self._states_now()
             figures = await self._looker.look(await self._list_kernels(), may_wait)
         except Exception:
             # The streams outlive a failure that nobody foresaw; the next look may work.
@@ -251,18 +258,29 @@ class FiguresReader:
     def _tick(self) -> None:
         """Look, unless somebody does; where nothing has changed lately, or since a held look began, hold it."""
         if self._call is None or self._call.done():
-            states = self._states_now()
-            if not self._looker.is_quiet or not self._is_fresh() or (self._is_held and states != self._held_states):
+            if not self._looker.is_quiet or not self._is_fresh() or self._states_now() != self._seen_states:
                 self._look_now()
             elif not self._is_held:
-                self._held_states = states
                 self._held = asyncio.create_task(self._hold())
-        pause_seconds = self._period_seconds * _HELD_PERIODS if self._is_held else self._pause_seconds
-        self._timer = asyncio.get_running_loop().call_later(pause_seconds, self._tick)
+        self._timer = asyncio.get_running_loop().call_later(self._until_tick_seconds(), self._tick)
+
+    def _until_tick_seconds(self) -> float:
+        if not self._is_held:
+            return self._pause_seconds
+        if self._kernel_news.is_told:
+            return _UNTOLD_SECONDS
+        return self._period_seconds * _HELD_PERIODS
+
+    def _on_kernel_news(self) -> None:
+        """Look at once where a look is held; any other look, and the next tick, see the news by themselves."""
+        if self._is_held and self._timer is not None:
+            self._timer.cancel()
+            # Not here: who tells is in the midst of what they do, and what they do next may be news as well.
+            self._timer = asyncio.get_running_loop().call_soon(self._tick)
 
     def _states_now(self) -> Sequence[tuple[str, str]]:
         try:
-            return self._kernel_states()
+            return self._kernel_news.states()
         except Exception:
             # A kernel manager may be somebody else's; the next look tells what is wrong with it.
             self._log.exception("jupyter_vgpu: what this server's Jupyter kernels do is not known")

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypedDict
 
 from jupyter_vgpu.client import ProcessInfo, UsageInfo
 from jupyter_vgpu.processes import started_by
+from jupyter_vgpu.server.kernel_news import state_of
 from jupyter_vgpu.server.parts import PartInfo, part_of
 
 _NAMES_SECONDS = 5.0
@@ -98,12 +99,6 @@ class KernelList:
         self._documents: dict[str, tuple[str, str]] = {}
         self._asked_at = float("-inf")
 
-    def states(self) -> list[tuple[str, str]]:
-        """Return which there are and what they do, without asking anybody: their ids and execution states."""
-        return [
-            (kernel_id, _state(self._kernels.get_kernel(kernel_id))) for kernel_id in self._kernels.list_kernel_ids()
-        ]
-
     async def now(self) -> list[Kernel]:
         """Return them as they are now."""
         kernel_ids = list(self._kernels.list_kernel_ids())
@@ -117,7 +112,7 @@ class KernelList:
             pid = getattr(getattr(manager, "provisioner", None), "pid", None)
             if isinstance(pid, int):
                 path, kind = self._documents.get(kernel_id, ("", ""))
-                name, state = str(manager.kernel_name), _state(manager)
+                name, state = str(manager.kernel_name), state_of(manager)
                 kernels.append(Kernel(kernel_id, name, state, pid, path, kind, part_of(manager)))
         return kernels
 
@@ -137,10 +132,6 @@ class KernelList:
             if kernel_id not in documents or session.get("type") == "notebook":
                 documents[kernel_id] = (str(session.get("path", "")), str(session.get("type", "")))
         return documents
-
-
-def _state(manager: Any) -> str:
-    return str(getattr(manager, "execution_state", "unknown"))
 
 
 class Starters:
