@@ -24,6 +24,8 @@ from harness.attach import CONTROL_DEVICE, CONTROL_HEAD, LAYOUT, MAGIC, REPLY, S
 SLOTS, DEVICES = 1024, 16
 CONTROL_BYTES = CONTROL_HEAD.size + DEVICES * CONTROL_DEVICE.size
 USAGE_BYTES = SLOT_AT + SLOTS * SLOT_BYTES
+# Magic, layout, state and the number of devices; and of the first device.
+HEAD_WORDS, UUID = slice(0, 16), slice(CONTROL_HEAD.size, CONTROL_HEAD.size + 16)
 BOUND = 1
 FAR_FUTURE_NS = 2**62
 
@@ -92,9 +94,12 @@ def control(uuid: bytes, gate: int = 0, governor_ns: int = 0) -> bytes:
     return (head + device).ljust(CONTROL_BYTES, b"\0")
 
 
-def random_behind(page: bytes, kept_bytes: int, seed: int) -> bytes:
-    """Return a page of which only the beginning is as it was."""
-    return page[:kept_bytes] + random.Random(seed).randbytes(len(page) - kept_bytes)
+def random_but(page: bytes, kept: list[slice], seed: int) -> bytes:
+    """Return a page of which only some parts are as they were."""
+    noise = bytearray(random.Random(seed).randbytes(len(page)))
+    for part in kept:
+        noise[part] = page[part]
+    return bytes(noise)
 
 
 @pytest.fixture
@@ -125,9 +130,12 @@ USAGE = struct.pack("=II", MAGIC, LAYOUT).ljust(USAGE_BYTES, b"\0")
         pytest.param(lambda uuid: b"", USAGE, 0, id="an empty control page"),
         pytest.param(control, USAGE[:-1], 0, id="a usage page that is cut short"),
         pytest.param(control, USAGE, SLOTS, id="a slot beyond the last"),
-        pytest.param(lambda uuid: random_behind(control(uuid), 0, 1), USAGE, 0, id="a control page of random bytes"),
+        pytest.param(lambda uuid: random_but(control(uuid), [], 1), USAGE, 0, id="a control page of random bytes"),
         pytest.param(
-            lambda uuid: random_behind(control(uuid), 12, 2), USAGE, 0, id="a control page of very many devices"
+            lambda uuid: random_but(control(uuid), [slice(0, 12)], 2),
+            USAGE,
+            0,
+            id="a control page of very many devices",
         ),
     ],
 )
@@ -147,13 +155,17 @@ def test_pages_that_cannot_be_are_refused_in_one_line(
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("kept_bytes", [16, CONTROL_HEAD.size + 16], ids=["but four words", "but head and UUID"])
+@pytest.mark.parametrize(
+    "kept",
+    [[HEAD_WORDS], [HEAD_WORDS, UUID], [slice(0, UUID.stop)]],
+    ids=["but four words", "but these and the UUID", "but head and UUID"],
+)
 def test_under_limits_of_random_bytes_a_program_comes_to_its_end(
-    run_under: Callable[..., subprocess.CompletedProcess[str]], seed: int, kept_bytes: int
+    run_under: Callable[..., subprocess.CompletedProcess[str]], seed: int, kept: list[slice]
 ) -> None:
-    usage = random_behind(USAGE, 8, seed)
+    usage = random_but(USAGE, [slice(0, 8)], seed)
 
-    done = run_under(lambda uuid: random_behind(control(uuid), kept_bytes, seed), usage)
+    done = run_under(lambda uuid: random_but(control(uuid), kept, seed), usage)
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "to its end"
