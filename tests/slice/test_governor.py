@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.launching import begin, count, parts, some_time
+from harness.launching import begin, count, has_all, parts, some_time
 
 
 def test_two_that_are_always_busy_have_time_by_their_shares(claim: Callable[..., Any]) -> None:
@@ -132,7 +132,7 @@ def test_what_one_leaves_is_the_others(claim: Callable[..., Any]) -> None:
     first.kill()
     first.wait()
 
-    some_time(lambda figures: figures[0] > 0.8, lambda: parts([second]), "all of it")
+    some_time(has_all, lambda: parts([second]), "all of it")
 
 
 def test_a_capture_goes_on_while_the_gate_is_closed(claim: Callable[..., Any]) -> None:

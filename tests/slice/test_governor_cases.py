@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from harness.launching import begin, count, parts, some_time
+from harness.launching import begin, count, has_all, parts, some_time
 from harness.waiting import wait_until
 from jupyter_vgpu.sim import faults
 
@@ -56,7 +56,7 @@ def test_who_breaks_its_context_leaves_all_to_the_others_at_once(claim: Callable
     faults.raise_xid(broken.granted.edits.env["JUPYTER_VGPU_SIM"], ILLEGAL_ADDRESS_XID, pid=program.pid)
 
     assert program.stdout.readline() == "700\n"
-    some_time(lambda figures: figures[0] > 0.8, lambda: parts([neighbour]), "all of it")
+    some_time(has_all, lambda: parts([neighbour]), "all of it")
     assert program.poll() is None
 
 
