@@ -1,6 +1,6 @@
 // The part of the CUDA driver's and NVML's binary interface that the hooks need, in our own words.
 //
-// NVIDIA's headers may not be shipped; tests/abi_check.c compares these declarations with the real
+// NVIDIA's headers may not be shipped; tests/abi_check_cuda.c compares these declarations with the real
 // ones where they are installed. Handles are opaque pointers; only what is read is declared.
 // source: CUDA Driver API 13.0 and NVML API 13.0 reference manuals.
 
@@ -243,7 +243,7 @@ typedef struct nvmlProcessInfo_v2_st {
 _Static_assert(sizeof(CUDA_MEM_ALLOC_NODE_PARAMS) == 120 && offsetof(CUDA_MEM_ALLOC_NODE_PARAMS, bytesize) == 104 &&
                    sizeof(CUarrayMapInfo) == 96 && offsetof(CUarrayMapInfo, memHandle) == 64 &&
                    offsetof(CUDA_ARRAY3D_DESCRIPTOR, Flags) == 32 && sizeof(CUDA_ARRAY_MEMORY_REQUIREMENTS) == 32,
-               "as tests/abi_check_cuda.c has it of NVIDIA's header");
+               "as tests/abi_check_cuda.cuda.c has it of NVIDIA's header");
 
 typedef struct nvmlProcessDetail_v1_st {
   unsigned int       pid;
