@@ -15,13 +15,16 @@ from jupyter_vgpu.cli.trace import refuse_unwritable, write_trace
 from jupyter_vgpu.client import (
     EnforcedBy,
     EventInfo,
-    GovernedInfo,
     HubClient,
     ProcessInfo,
     SliceDeviceInfo,
     UsageDeviceInfo,
     UserClient,
+    gpu_time_in_words,
     guarantee_in_words,
+    held_back_in_words,
+    waited_in_words,
+    windows_in_words,
 )
 from jupyter_vgpu.errors import BadValueError, UnknownClaimError
 from jupyter_vgpu.units import format_bytes
@@ -101,20 +104,14 @@ def _device(device: SliceDeviceInfo, used: UsageDeviceInfo) -> list[tuple[str, s
         ("memory", memory),
         (
             "GPU time",
-            f"{used['gpu_time_seconds']:.1f} s, {used['gpu_time_fraction']:.0%} of the last second "
-            f"(share {100 * device['share']:.3g}%, ceiling {100 * device['ceiling']:.3g}%)",
+            f"{gpu_time_in_words(used)} (share {100 * device['share']:.3g}%, ceiling {100 * device['ceiling']:.3g}%)",
         ),
         *([("guarantee", guarantee_in_words(used["guaranteed"]))] if "guaranteed" in used else []),
-        ("waited", f"{used['waited_seconds']:.1f} s, {used['waiting_fraction']:.0%} of the last second"),
+        ("waited", waited_in_words(used)),
         ("launches", f"{used['launches']} ({used['launches_per_second']:.0f}/s)"),
-        ("held back", f"{used['throttled_launches']} launches, for {used['gated_seconds']:.1f} s"),
-        *([("windows", _windows(used["governed"]))] if used["governed"] is not None else []),
+        ("held back", held_back_in_words(used["throttled_launches"], used["gated_seconds"])),
+        *([("windows", windows_in_words(used["governed"]))] if used["governed"] is not None else []),
     ]
-
-
-def _windows(governed: GovernedInfo) -> str:
-    given = f"{governed['windows']} given, {governed['overruns']} overrun"
-    return f"{given}; below the share for {governed['violations']} s"
 
 
 def _process(process: ProcessInfo) -> list[str]:

@@ -36,7 +36,13 @@ from jupyter_vgpu.client.endpoints import Endpoint, parse_endpoint, parse_endpoi
 from jupyter_vgpu.client.following import SliceFollower
 from jupyter_vgpu.client.nodes import Nodes, OneNode, agents_at
 from jupyter_vgpu.client.rooms import room_of
-from jupyter_vgpu.client.words import guarantee_in_words
+from jupyter_vgpu.client.words import (
+    gpu_time_in_words,
+    guarantee_in_words,
+    held_back_in_words,
+    waited_in_words,
+    windows_in_words,
+)
 
 __all__ = [
     "SYSTEM_RUNTIME_DIR",
@@ -71,9 +77,13 @@ __all__ = [
     "UsageInfo",
     "UserClient",
     "agents_at",
+    "gpu_time_in_words",
     "guarantee_in_words",
+    "held_back_in_words",
     "parse_endpoint",
     "parse_endpoints",
     "profile_to_wire",
     "room_of",
+    "waited_in_words",
+    "windows_in_words",
 ]

@@ -26,6 +26,8 @@ class Holder:
         gpu_seconds: GPU time since then; `None` where nobody measures it.
         waited_seconds: Time waited since then; `None` likewise.
         sm_seconds: GPU time × the part of the SMs that its launches could fill; `None` likewise.
+        throttled_launches: Those of its launches that were held back; 0 where nobody holds back.
+        gated_seconds: For how long they were, together.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Holder:
     gpu_seconds: float | None
     waited_seconds: float | None
     sm_seconds: float | None
+    throttled_launches: int = 0
+    gated_seconds: float = 0.0
 
 
 def holders(usage: UsageInfo, own_pid: int | None = None) -> list[Holder]:
@@ -83,6 +87,8 @@ def _holder(key: str, is_notebook: bool, processes: list[ProcessInfo]) -> Holder
         gpu_seconds=total(device.get("gpu_time_seconds") for device in devices),
         waited_seconds=total(device.get("waited_seconds") for device in devices),
         sm_seconds=total(device.get("sm_seconds") for device in devices),
+        throttled_launches=sum(device.get("throttled_launches", 0) for device in devices),
+        gated_seconds=sum(device.get("gated_seconds", 0.0) for device in devices),
     )
 
 

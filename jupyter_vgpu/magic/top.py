@@ -14,6 +14,7 @@ from jupyter_vgpu.magic.html import grid
 from jupyter_vgpu.units import format_bytes
 
 _HEADS = ("who", "memory", "overhead", "GPU time", "SM usage", "waiting", "launches/s")
+_HELD_BACK_HEAD = "held back/s"
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Row:
     gpu_fraction: float | None
     waiting_fraction: float | None
     sm_usage: float | None
+    held_back_per_second: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -39,17 +41,24 @@ class TopView:
     def __repr__(self) -> str:
         if self.reason:
             return f"No GPU slice ({self.reason}): {self.message}"
-        lines = [_HEADS, *(_cells(row) for row in self.rows)]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(_HEADS))]
+        lines = self._lines()
+        widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
         return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
                          for line in lines)  # fmt: skip
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """Return the view in each form a front end may prefer."""
-        html = (
-            grid(_HEADS, [_cells(row) for row in self.rows]) if not self.reason else f"<div>{escape(repr(self))}</div>"
-        )
+        heads, *cells = self._lines()
+        html = grid(heads, cells) if not self.reason else f"<div>{escape(repr(self))}</div>"
         return {"text/plain": repr(self), "text/html": html}
+
+    def _lines(self) -> list[tuple[str, ...]]:
+        """Return the heads, then the cells of each row; what is held back only where something ever was."""
+        lines = [_HEADS, *(_cells(row) for row in self.rows)]
+        if not any(row.holder.throttled_launches for row in self.rows):
+            return lines
+        held_back = [_HELD_BACK_HEAD, *(f"{row.held_back_per_second:,.0f}" for row in self.rows)]
+        return [(*line, last) for line, last in zip(lines, held_back, strict=True)]
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as one object that JSON can carry."""
@@ -80,12 +89,14 @@ def between(before: UsageInfo, now: UsageInfo) -> TopView:
 
 def _row(holder: Holder, past: Holder | None, seconds: float) -> Row:
     launches = holder.launches - (past.launches if past else 0)
+    held_back = holder.throttled_launches - (past.throttled_launches if past else 0)
     return Row(
         holder,
         max(0.0, launches / seconds) if seconds > 0 else 0.0,
         _rate(holder.gpu_seconds, past.gpu_seconds if past else 0.0, seconds),
         _rate(holder.waited_seconds, past.waited_seconds if past else 0.0, seconds),
         _rate(holder.sm_seconds, past.sm_seconds if past else 0.0, seconds),
+        max(0.0, held_back / seconds) if seconds > 0 else 0.0,
     )
 
 

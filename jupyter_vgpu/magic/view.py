@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from jupyter_vgpu.client import EnforcedBy, ProcessInfo, SliceInfo, UsageDeviceInfo, UsageInfo, guarantee_in_words
+from jupyter_vgpu.client import (
+    EnforcedBy,
+    ProcessInfo,
+    SliceInfo,
+    UsageDeviceInfo,
+    UsageInfo,
+    gpu_time_in_words,
+    guarantee_in_words,
+    held_back_in_words,
+    waited_in_words,
+    windows_in_words,
+)
 from jupyter_vgpu.magic.html import DIM, row
 from jupyter_vgpu.units import format_bytes
 
@@ -62,7 +73,8 @@ def _text(view: SliceView) -> Iterator[str]:
         if device["memory_overhead_bytes"]:
             yield f"    overhead  {_overhead(device)}"
         if "gpu_time_fraction" in device:
-            yield f"    GPU time  {_time(device)}"
+            yield f"    GPU time  {gpu_time_in_words(device)}"
+            yield f"    waited    {waited_in_words(device)}"
         if "guaranteed" in device:
             yield f"    guarantee {guarantee_in_words(device['guaranteed'])}"
         if "sm_usage" in device:
@@ -70,6 +82,8 @@ def _text(view: SliceView) -> Iterator[str]:
         if "pressure" in device:
             yield f"    others    {_pressure(device)}"
         yield f"    launches  {_launches(device)}"
+        for name, text in _holding_back(device):
+            yield f"    {name:<9} {text}"
     yield f"  {_processes_title(view.usage)}"
     for process in view.usage["processes"]:
         yield f"    {process['pid']:>7}  {process['name']}  {_held(process)}"
@@ -90,7 +104,8 @@ def _html(view: SliceView) -> Iterator[str]:
         if device["memory_overhead_bytes"]:
             yield row("Overhead", escape(_overhead(device)))
         if "gpu_time_fraction" in device:
-            yield row("GPU time", escape(_time(device)))
+            yield row("GPU time", gpu_time_in_words(device))
+            yield row("Waited", waited_in_words(device))
         if "guaranteed" in device:
             yield row("Guarantee", escape(guarantee_in_words(device["guaranteed"])))
         if "sm_usage" in device:
@@ -98,6 +113,8 @@ def _html(view: SliceView) -> Iterator[str]:
         if "pressure" in device:
             yield row("Others", escape(_pressure(device)))
         yield row("Launches", escape(_launches(device)))
+        for name, text in _holding_back(device):
+            yield row(name.capitalize(), escape(text))
         yield "</table>"
     yield f'<div style="margin-top:8px">{escape(_processes_title(view.usage))}</div>'
     if view.usage["processes"]:
@@ -138,10 +155,6 @@ def _overhead(device: UsageDeviceInfo) -> str:
     return f"{format_bytes(device['memory_overhead_bytes'])} (contexts and code)"
 
 
-def _time(device: UsageDeviceInfo) -> str:
-    return f"{device['gpu_time_fraction']:.0%} now, {device['waiting_fraction']:.0%} waiting"
-
-
 def _pressure(device: UsageDeviceInfo) -> str:
     pressure = device["pressure"]
     if not pressure["neighbours"]:
@@ -154,14 +167,30 @@ def _launches(device: UsageDeviceInfo) -> str:
     return f"{device['launches']:,} ({device['launches_per_second']:,.1f} a second)"
 
 
+def _holding_back(device: UsageDeviceInfo) -> Iterator[tuple[str, str]]:
+    """Yield name and text of what was done to let others have their turn; nothing where nothing ever was."""
+    # Older agents tell neither.
+    if device.get("throttled_launches", 0):
+        yield "held back", held_back_in_words(device["throttled_launches"], device["gated_seconds"])
+    governed = device.get("governed")
+    if governed and (governed["windows"] or governed["overruns"] or governed["violations"]):
+        yield "windows", windows_in_words(governed)
+
+
 def _processes_title(usage: UsageInfo) -> str:
     return "Your processes on it" if usage["processes"] else "None of your processes uses it"
 
 
 def _held(process: ProcessInfo) -> str:
-    memory_bytes = sum(device["memory_bytes"] for device in process["devices"])
-    launches = sum(device["launches"] for device in process["devices"])
-    return f"{format_bytes(memory_bytes)}, {launches:,} launches"
+    devices = process["devices"]
+    figures = [format_bytes(sum(device["memory_bytes"] for device in devices))]
+    if all("gpu_time_seconds" in device for device in devices):
+        figures.append(f"GPU time {sum(device['gpu_time_seconds'] for device in devices):,.1f} s")
+        figures.append(f"waited {sum(device['waited_seconds'] for device in devices):,.1f} s")
+    figures.append(f"{sum(device['launches'] for device in devices):,} launches")
+    if held_back := sum(device.get("throttled_launches", 0) for device in devices):
+        figures.append(f"{held_back:,} of them held back")
+    return ", ".join(figures)
 
 
 def _simulated(slice_info: SliceInfo) -> set[str]:
