@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from harness.launching import begin, count, has_all, parts, some_time
 from harness.waiting import wait_until
 from jupyter_vgpu.sim import faults
@@ -18,6 +20,7 @@ def seconds_of(held: Any, figure: str) -> float:
     return float(held.usage()["devices"][0][figure])
 
 
+@pytest.mark.slow
 def test_launches_longer_than_windows_are_charged_to_their_owner_and_made_good(claim: Callable[..., Any]) -> None:
     """CASES 39: by the driver's turns both would have half; what the one waits for the other's is recorded."""
     long, short = claim(1 << 30, share="1/4", tenant="alice"), claim(1 << 30, share="3/4", tenant="bob")

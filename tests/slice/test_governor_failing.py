@@ -94,9 +94,8 @@ def windows_of(held: Any) -> int:
     return int(held.usage()["devices"][0]["governed"]["windows"])
 
 
-@pytest.mark.parametrize(
-    "how", [pytest.param(signal.SIGKILL, marks=pytest.mark.slow), signal.SIGSTOP], ids=["killed", "stopped"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 def test_who_is_lost_in_its_window_leaves_all_to_the_others(
     node: Any, claim: Callable[..., Any], how: signal.Signals
 ) -> None:
@@ -162,6 +161,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_usage_page_of_random_bytes_takes_no_time_from_a_neighbour(claim: Callable[..., Any]) -> None:
     """The driver's own turns leave it 0.45 of the time."""
     spoiler, neighbour = claim(1 << 30, share="1/2", tenant="mallory"), claim(1 << 30, share="1/2", tenant="bob")
@@ -203,6 +203,7 @@ def test_a_clock_that_is_not_the_agents_stops_nobody_and_keeps_the_ceiling(start
         held.end()
 
 
+@pytest.mark.slow
 def test_two_thousand_threads_at_a_gate_all_come_through_and_keep_the_ceiling(
     claim: Callable[..., Any], compiled: Callable[[Path], Path]
 ) -> None:

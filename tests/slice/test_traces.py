@@ -11,11 +11,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from harness.launching import begin, parts, some_time
 
 MOST_BEYOND_US = 20_000.0
 
 
+@pytest.mark.slow
 def test_a_trace_shows_who_held_and_who_used_the_gpu_when(node: Any, claim: Callable[..., Any], tmp_path: Path) -> None:
     three, one = claim(1 << 30, share="3/4", tenant="alice"), claim(1 << 30, share="1/4", tenant="bob")
     programs = [begin(three), begin(one)]
