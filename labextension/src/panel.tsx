@@ -5,6 +5,7 @@ import { Message } from '@lumino/messaging';
 import * as React from 'react';
 
 import { IActions } from './actions';
+import { Details } from './details';
 import { DeviceSection, HistorySection } from './device';
 import { Enforcement, Events } from './enforcement';
 import { sliceIcon } from './icon';
@@ -149,6 +150,7 @@ function SituationView(props: {
             options={options}
             trans={trans}
           />
+          <Details usage={usage} notebooks={notebooks} trans={trans} />
           <SessionSection
             session={situation.session}
             actions={actions}

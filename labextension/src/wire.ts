@@ -3,6 +3,8 @@
  * `docs/contracts.md`; sizes are bytes, times Unix seconds.
  */
 
+import { isAbsentOr, isAmount, isListOf } from './guards';
+
 /** How strongly a slice is enforced: as verified, not as requested. */
 export interface IEnforcedBy {
   readonly backend: string;
@@ -48,10 +50,29 @@ export interface IDeviceUsage {
   readonly waiting_fraction?: number;
   /** GPU time × the part of the SMs that the launches could fill, 0..1; absent where the meter does not know it. */
   readonly sm_usage?: number;
+  /** GPU time since the agent took the claim up; absent where nobody measures it. */
+  readonly gpu_time_seconds?: number;
+  /** Time in which work waited for its turn since then; absent likewise. */
+  readonly waited_seconds?: number;
+  /** Launches that did not go at once; absent where an older agent does not tell. */
+  readonly throttled_launches?: number;
+  /** For how long they did not; absent likewise. */
+  readonly gated_seconds?: number;
+  /** Null where nobody governs; absent likewise. */
+  readonly governed?: IGoverned | null;
   /** Absent where an older agent does not tell. */
   readonly pressure?: IPressure;
   /** Absent where nothing is guaranteed. */
   readonly guaranteed?: IGuaranteed;
+}
+
+/** What was done so that slices took turns. */
+export interface IGoverned {
+  readonly windows: number;
+  /** Windows for which others waited longer than the work should have taken. */
+  readonly overruns: number;
+  /** Seconds in which the slice always wanted its share and had less. */
+  readonly violations: number;
 }
 
 /** How what is guaranteed of the device's time in each second was kept. */
@@ -76,6 +97,12 @@ export interface IProcessDevice {
   readonly uuid: string;
   readonly memory_bytes: number;
   readonly launches: number;
+  /** GPU time since the process attached; absent where nobody measures it. */
+  readonly gpu_time_seconds?: number;
+  /** Time waited since then; absent likewise. */
+  readonly waited_seconds?: number;
+  /** Of its launches, those that did not go at once; absent where an older agent does not tell. */
+  readonly throttled_launches?: number;
 }
 
 /** One process of the user that uses the slice. */
@@ -236,8 +263,22 @@ function isDeviceUsage(value: unknown): value is IDeviceUsage {
     isAbsentOr(device.gpu_time_fraction, isAmount) &&
     isAbsentOr(device.waiting_fraction, isAmount) &&
     isAbsentOr(device.sm_usage, isAmount) &&
+    isAbsentOr(device.gpu_time_seconds, isAmount) &&
+    isAbsentOr(device.waited_seconds, isAmount) &&
+    isAbsentOr(device.throttled_launches, isAmount) &&
+    isAbsentOr(device.gated_seconds, isAmount) &&
+    (device.governed === null || isAbsentOr(device.governed, isGoverned)) &&
     isAbsentOr(device.pressure, isPressure) &&
     isAbsentOr(device.guaranteed, isGuaranteed)
+  );
+}
+
+function isGoverned(value: unknown): value is IGoverned {
+  const governed = value as Partial<IGoverned> | null;
+  return (
+    isAmount(governed?.windows) &&
+    isAmount(governed.overruns) &&
+    isAmount(governed.violations)
   );
 }
 
@@ -269,7 +310,10 @@ function isProcessDevice(value: unknown): value is IProcessDevice {
   return (
     typeof device?.uuid === 'string' &&
     isAmount(device.memory_bytes) &&
-    isAmount(device.launches)
+    isAmount(device.launches) &&
+    isAbsentOr(device.gpu_time_seconds, isAmount) &&
+    isAbsentOr(device.waited_seconds, isAmount) &&
+    isAbsentOr(device.throttled_launches, isAmount)
   );
 }
 
@@ -343,13 +387,6 @@ function isKnownOrNot(value: unknown): value is number | null {
   return value === null || isAmount(value);
 }
 
-function isAbsentOr(
-  value: unknown,
-  isItem: (item: unknown) => boolean
-): boolean {
-  return value === undefined || isItem(value);
-}
-
 function isEnforcedBy(value: unknown): value is IEnforcedBy {
   const by = value as Partial<IEnforcedBy> | null;
   return (
@@ -360,16 +397,4 @@ function isEnforcedBy(value: unknown): value is IEnforcedBy {
     typeof by.isolated === 'boolean' &&
     typeof by.note === 'string'
   );
-}
-
-/** A finite number that is not negative. */
-function isAmount(value: unknown): value is number {
-  return typeof value === 'number' && Number.isFinite(value) && value >= 0;
-}
-
-function isListOf<T>(
-  value: unknown,
-  isItem: (item: unknown) => item is T
-): value is readonly T[] {
-  return Array.isArray(value) && value.every(isItem);
 }

@@ -120,6 +120,7 @@ def start_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...
             application: str = "jupyterlab",
             python: str = sys.executable,
             environment: dict[str, str] | None = None,
+            wishes: tuple[str, ...] = (),
         ) -> str:
             port = ports.free_port()
             work = folder / f"work-{port}"
@@ -127,7 +128,7 @@ def start_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...
             (work / "try.ipynb").write_text(notebook(cells))
             settings = folder / f"settings-{port}"
             without_news(settings)
-            slice_of = ("-m", "jupyter_vgpu.cli", "run", "--simulate", "a100-80", "--share", "1/4", "--")
+            slice_of = ("-m", "jupyter_vgpu.cli", "run", "--simulate", "a100-80", "--share", "1/4", *wishes, "--")
             log = run(
                 *((*slice_of, python) if in_slice else ()),
                 *("-m", application, "--no-browser", "--allow-root", "--port", str(port)),

@@ -19,7 +19,7 @@ Lab = Any
 StartLab = Callable[..., str]
 KeepPicture = Callable[[str], None]
 
-READY, ONE_GIB, TOO_MUCH, ANOTHER_GIB, MAGIC, NEARLY_ALL, LAUNCH, SPIN = range(8)
+READY, ONE_GIB, TOO_MUCH, ANOTHER_GIB, MAGIC, NEARLY_ALL, LAUNCH, SPIN, QUEUE = range(9)
 CELLS = [
     """
 from cuda.bindings import driver
@@ -54,7 +54,18 @@ except KeyboardInterrupt:
     print("launched")
 """,
     "print('begun')\nwhile True:\n    pass",
+    # More than a ceiling lets through at once.
+    """
+module = check(driver.cuModuleLoadData(b"text\\0"))
+busy = check(driver.cuModuleGetFunction(module, b"sim_busy_2000us"))
+for _ in range(200):
+    check(driver.cuLaunchKernel(busy, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0))
+check(driver.cuCtxSynchronize())
+print("queued")
+""",
 ]
+# JupyterLab's own least is 250 pixels.
+NARROW = "#jupyter-vgpu-panel { width: 200px !important; min-width: 0 !important; max-width: 200px !important; }"
 
 
 @pytest.fixture(scope="module")
@@ -153,16 +164,41 @@ def test_the_panel_can_be_used_with_the_keyboard_and_in_little_room(lab: Lab, pa
     expect(hour.last).to_be_visible()
     expect(history).to_have_value("60")
 
-    # JupyterLab's own least is 250 pixels.
-    page.add_style_tag(
-        content="#jupyter-vgpu-panel { width: 200px !important; min-width: 0 !important; max-width: 200px !important; }"
-    )
+    page.add_style_tag(content=NARROW)
     canvas = lab.panel.locator(".jp-VGPUChart canvas").last
     expect(canvas).to_have_css("width", re.compile(r"1[5-9]\d(\.\d+)?px"))
+    assert_nothing_is_cut(lab)
+
+
+def test_what_was_held_back_is_told_when_asked_also_in_little_room(lab: Lab, page: Page, start_lab: StartLab) -> None:
+    page.goto(start_lab(CELLS, wishes=("--ceiling", "1/4")))
+    lab.wait_until_ready()
+    lab.open_panel()
+    assert "ready" in lab.run_cell(READY)
+    assert "queued" in lab.run_cell(QUEUE)
+
+    details = lab.panel.locator('[data-section="details"]')
+    of_slice = details.locator('[data-figure="held-back"]')
+    expect(of_slice).to_have_text(re.compile(r"[1-9]\d* launches, for \d+\.\d s"))
+    expect(of_slice).not_to_be_visible()
+    summary = details.get_by_text("Details of GPU time")
+    summary.focus()
+    page.keyboard.press("Enter")
+    expect(of_slice).to_be_visible()
+    of_notebook = details.get_by_role("group", name="try.ipynb").locator('[data-figure="holder-held-back"]')
+    expect(of_notebook).to_have_text(re.compile(r"[1-9]\d* of \d+ launches"))
+    assert lab.violations("#jupyter-vgpu-panel") == []
+
+    page.add_style_tag(content=NARROW)
+    expect(lab.panel).to_have_css("width", "200px")
+    assert_nothing_is_cut(lab)
+
+
+def assert_nothing_is_cut(lab: Lab) -> None:
     width, needed = lab.panel.evaluate("node => [node.clientWidth, node.scrollWidth]")
     assert needed <= width <= 200
     cut = lab.panel.evaluate(
-        """node => [...node.querySelectorAll('[data-figure], h2, h3, h4')]
+        """node => [...node.querySelectorAll('[data-figure], h2, h3, h4, dt, summary')]
         .filter(item => item.scrollWidth > item.clientWidth + 1 && getComputedStyle(item).display !== 'inline')
         .map(item => item.textContent)"""
     )

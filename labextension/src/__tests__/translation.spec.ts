@@ -61,6 +61,11 @@ function fullReading(): IReading {
     gpu_time_fraction: 0.4,
     waiting_fraction: 0.1,
     sm_usage: 0.3,
+    gpu_time_seconds: 12,
+    waited_seconds: 3,
+    throttled_launches: 1200,
+    gated_seconds: 2.5,
+    governed: { windows: 40, overruns: 2, violations: 7 },
     guaranteed: { least: 0.25, violations: 3, raised: true },
     pressure: { neighbours: 2, gpu_time_fraction: 0.5 }
   });
@@ -87,7 +92,16 @@ function fullReading(): IReading {
           pressure: { neighbours: 0, gpu_time_fraction: 0 }
         }
       ],
-      processes: usage.processes.map(process => ({ ...process, name: NAME })),
+      processes: usage.processes.map(process => ({
+        ...process,
+        name: NAME,
+        devices: process.devices.map(used => ({
+          ...used,
+          gpu_time_seconds: 1,
+          waited_seconds: 0.5,
+          throttled_launches: 7
+        }))
+      })),
       enforced_by: { ...usage.enforced_by, backend: NAME, note: '' }
     },
     notebooks: [
@@ -288,6 +302,7 @@ it('says nothing on the panel and in the status bar that is not translated', asy
   }
 
   expect(all.join(' ')).toContain('⟦Restart the Jupyter kernel of ⟧Ω');
+  expect(all.join(' ')).toContain('⟦ given, ⟧2⟦ overrun⟧');
   expect([...new Set(all.flatMap(unmarked))]).toEqual([]);
 });
 

@@ -20,7 +20,12 @@ describe('isReading', () => {
       waiting_fraction: 0,
       sm_usage: 0.1,
       pressure: { neighbours: 1, gpu_time_fraction: 0.2 },
-      guaranteed: { least: 0.25, violations: 1, raised: false }
+      guaranteed: { least: 0.25, violations: 1, raised: false },
+      gpu_time_seconds: 1.5,
+      waited_seconds: 0,
+      throttled_launches: 3,
+      gated_seconds: 0.1,
+      governed: { windows: 1, overruns: 0, violations: 0 }
     });
     const session = { idle_left_seconds: 5 };
     const history = {
@@ -37,6 +42,10 @@ describe('isReading', () => {
     ).toBe(true);
   });
 
+  it('lets figures in where nobody governs', () => {
+    expect(isReading(okReading({ governed: null }))).toBe(true);
+  });
+
   it.each([
     ['nothing', undefined],
     ['null', null],
@@ -51,6 +60,8 @@ describe('isReading', () => {
     ['an SM usage that is no number', okReading({ sm_usage: NaN })],
     ['a pressure of nobody', okReading({ pressure: {} as never })],
     ['a guarantee of nothing', okReading({ guaranteed: {} as never })],
+    ['a count of no launches', okReading({ throttled_launches: NaN })],
+    ['turns of nobody', okReading({ governed: {} as never })],
     [
       'a session whose time is no number',
       { ...okReading(), session: { left_seconds: 'soon' } }
