@@ -36,6 +36,14 @@ NOT_OURS = ("pytest-of-", ".org.chromium.Chromium.")
 # What may not be there twice at a time: the demo of this checkout, and a browser on a machine of two cores. Tests of a
 # file stay together anyway; those of these files and folders all go to one worker.
 TOGETHER = ("tests/browser/", "tests/demo/test_demo.py")
+# What takes a worker a minute and more begins first: at the end of a run the others would stand about.
+LONG = (
+    *TOGETHER,
+    "tests/hub/test_queue_and_quota.py",
+    "tests/hub/test_hub.py",
+    "tests/server/test_live.py",
+    "tests/slice/test_governor",
+)
 
 
 @dataclass(frozen=True)
@@ -118,6 +126,7 @@ def end_all(traces: Traces) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith(LONG))
     gpu_is_there = Path("/dev/nvidiactl").exists()
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent / "gpu"):
