@@ -140,6 +140,7 @@ def test_a_full_queue_refuses_at_once(busy: Any) -> None:
             busy.wait_ready(user)
 
 
+@pytest.mark.slow
 def test_a_wait_goes_on_by_itself_after_a_crash_of_the_hub_in_the_place_it_had(busy: Any, agent: Any) -> None:
     with ThreadPoolExecutor(3) as people:
         for number, user in enumerate(("quick-first", "quick-second")):

@@ -79,6 +79,7 @@ def test_while_nothing_changes_the_agent_keeps_its_answer_back(
     assert relay.asked - asked <= ASKED_PER_LOOK
 
 
+@pytest.mark.slow
 def test_while_nothing_changes_the_server_sleeps(server: Server, open_stream: OpenStream) -> None:
     """One wake-up is the agent's answer; looking at the Jupyter kernels in between would be two more.
 

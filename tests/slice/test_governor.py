@@ -28,6 +28,7 @@ def test_two_that_are_always_busy_have_time_by_their_shares(claim: Callable[...,
     )
 
 
+@pytest.mark.slow
 def test_a_user_with_three_processes_has_no_more_than_one_with_one(claim: Callable[..., Any]) -> None:
     """CASES 36."""
     many, one = claim(1 << 30, share="1/2", tenant="alice"), claim(1 << 30, share="1/2", tenant="bob")
