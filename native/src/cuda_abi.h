@@ -243,7 +243,7 @@ typedef struct nvmlProcessInfo_v2_st {
 _Static_assert(sizeof(CUDA_MEM_ALLOC_NODE_PARAMS) == 120 && offsetof(CUDA_MEM_ALLOC_NODE_PARAMS, bytesize) == 104 &&
                    sizeof(CUarrayMapInfo) == 96 && offsetof(CUarrayMapInfo, memHandle) == 64 &&
                    offsetof(CUDA_ARRAY3D_DESCRIPTOR, Flags) == 32 && sizeof(CUDA_ARRAY_MEMORY_REQUIREMENTS) == 32,
-               "as tests/abi_check_cuda.cuda.c has it of NVIDIA's header");
+               "as tests/abi_check_cuda.c has it of NVIDIA's header");
 
 typedef struct nvmlProcessDetail_v1_st {
   unsigned int       pid;

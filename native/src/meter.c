@@ -263,18 +263,13 @@ static void note_stream(jvgpu_meter_t *meter, CUstream stream)
   }
 }
 
-// A launch may be the only one of its kind, and last for seconds.
+// A launch may be the only one of its kind, and last for seconds. And a loop may keep step with the samples: every
+// sixteenth launch is always of another shape then.
 static bool is_unheard_of(const jvgpu_meter_t *meter, const jvgpu_shape_t *shape)
 {
   return __atomic_load_n(&shape->tries, __ATOMIC_RELAXED) == 0 &&
-         jvgpu_now_ns() - __atomic_load_n(&meter->sampled_ns, __ATOMIC_RELAXED) > NEW_SHAPE_NS;
-}
-
-// A loop may keep step with the samples: every sixteenth launch is always of another shape then.
-static bool is_left_out(const jvgpu_shape_t *shape)
-{
-  return __atomic_load_n(&shape->tries, __ATOMIC_RELAXED) == 0 &&
-         __atomic_load_n(&shape->uncharged, __ATOMIC_RELAXED) >= NEW_SHAPE_LAUNCHES;
+         (__atomic_load_n(&shape->uncharged, __ATOMIC_RELAXED) >= NEW_SHAPE_LAUNCHES ||
+          jvgpu_now_ns() - __atomic_load_n(&meter->sampled_ns, __ATOMIC_RELAXED) > NEW_SHAPE_NS);
 }
 
 static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int device, uint64_t busy_ns)
@@ -332,8 +327,7 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
                                    __atomic_load_n(&shape->tries, __ATOMIC_RELAXED) < NEW_SHAPE_TRIES;
   const uint32_t unsampled = launches - __atomic_load_n(&meter->last_sampled, __ATOMIC_RELAXED);
   const bool     is_new =
-      ((!charged.is_known || is_little_known) && (unsampled >= NEW_SHAPE_LAUNCHES || is_unheard_of(meter, shape))) ||
-      (!charged.is_known && is_left_out(shape));
+      (!charged.is_known || is_little_known) && (unsampled >= NEW_SHAPE_LAUNCHES || is_unheard_of(meter, shape));
   const bool is_due = busy_ns >= __atomic_load_n(&meter->due_ns, __ATOMIC_RELAXED) || unsampled >= MOST_UNSAMPLED;
   if (quiet || (!is_new && !is_due)) {
     return launch;

@@ -28,24 +28,27 @@ static uint32_t kept(const jvgpu_rough_t *rough)
   return rough->seen < JVGPU_ROUGH_KEPT ? rough->seen : JVGPU_ROUGH_KEPT;
 }
 
-static bool is_near(double one, double around)
+// returns: how many of `count` figures lie from `least` to `most`; their mean in *mean, which stays where none do.
+static uint32_t between(const float *figures, uint32_t count, double least, double most, double *mean)
 {
-  return one >= around * SAME_LEAST && one <= around * SAME_MOST;
+  double   sum = 0;
+  uint32_t found = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    const double one = (double)figures[i];
+    if (one >= least && one <= most) {
+      sum += one;
+      found += 1;
+    }
+  }
+  *mean = found == 0 ? *mean : sum / found;
+  return found;
 }
 
 // returns: those near `around`, and their mean in *mean_ns.
 static uint32_t near(const jvgpu_rough_t *rough, double around, double *mean_ns)
 {
-  double   sum = 0;
-  uint32_t count = 0;
-  for (uint32_t i = 0; i < kept(rough); i++) {
-    if (is_near((double)rough->kept_ns[i], around)) {
-      sum += (double)rough->kept_ns[i];
-      count += 1;
-    }
-  }
-  *mean_ns = count == 0 ? around : sum / count;
-  return count;
+  *mean_ns = around;
+  return between(rough->kept_ns, kept(rough), around * SAME_LEAST, around * SAME_MOST, mean_ns);
 }
 
 // The shortest that is not alone, or the shortest: one run in some hundred counts launches that were not done in it.
@@ -69,29 +72,13 @@ double jvgpu_rough_mean_ns(const jvgpu_rough_t *rough)
   return mean_ns;
 }
 
-// returns: how many lie between `least` and so much more, and their mean in *mean.
-static uint32_t from_on(const float *figures, uint32_t count, double least, double *mean)
-{
-  double   sum = 0;
-  uint32_t found = 0;
-  for (uint32_t i = 0; i < count; i++) {
-    const double one = (double)figures[i];
-    if (one >= least && one <= least * TIGHT) {
-      sum += one;
-      found += 1;
-    }
-  }
-  *mean = found == 0 ? least : sum / found;
-  return found;
-}
-
 double jvgpu_rough_agreed(const float *figures, uint32_t count)
 {
   const uint32_t least = count / AGREED_PART > LEAST_AGREED ? count / AGREED_PART : LEAST_AGREED;
-  double         shortest = 0, mean = 0, seen;
+  double         shortest = 0, mean = 0, seen = 0;
   for (uint32_t i = 0; i < count; i++) {
     const double one = (double)figures[i];
-    if ((shortest <= 0 || one < shortest) && from_on(figures, count, one, &seen) >= least) {
+    if ((shortest <= 0 || one < shortest) && between(figures, count, one, one * TIGHT, &seen) >= least) {
       shortest = one;
       mean = seen;
     }

@@ -25,8 +25,8 @@ void jvgpu_rough_add(jvgpu_rough_t *rough, double launch_ns, bool is_sure);
 // returns: nanoseconds a launch, the mean of those that lie close together at the short end, or where none do the shortest. pre: one was added.
 double jvgpu_rough_mean_ns(const jvgpu_rough_t *rough);
 
-// returns: the mean of the shortest three or more, an eighth at least, of `count` figures above 0 that lie within a twentieth of each other;
-// 0 = there are none.
+// returns: the mean of the shortest three or more, an eighth at least, of `count` figures above 0 that lie within a
+// twentieth of each other; 0 = there are none.
 double jvgpu_rough_agreed(const float *figures, uint32_t count);
 
 #endif

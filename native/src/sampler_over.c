@@ -3,8 +3,9 @@
 #include "paced.h"
 #include "sampler_parts.h"
 
-// On one stream it ends where a lost turn would not stand out any more.
+// A span ends where a lost turn would not stand out any more: on one stream, and over several beside others.
 #define SPAN_NS UINT64_C(1000000)
+
 void jvgpu_sampler_open_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open, int sample, CUstream stream, uint32_t wanted,
                              uint64_t busy_ns)
 {
