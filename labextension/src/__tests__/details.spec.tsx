@@ -8,13 +8,7 @@ import { notebook, okReading } from './readings';
 import { Stage, drawn, listener } from './stage';
 
 jest.mock('../api');
-// Draws on a canvas, which jsdom does not have; the browser tests see it.
-jest.mock('../plot', () => ({
-  Plot: class {
-    update = jest.fn();
-    dispose = jest.fn();
-  }
-}));
+jest.mock('../plot');
 
 const trans = nullTranslator.load('jupyter_vgpu');
 const stage = new Stage();

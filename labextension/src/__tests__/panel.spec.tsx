@@ -7,13 +7,7 @@ import { emptyReading, notebook, okReading } from './readings';
 import { Stage, choose, drawn, listener } from './stage';
 
 jest.mock('../api');
-// Draws on a canvas, which jsdom does not have; the browser tests see it.
-jest.mock('../plot', () => ({
-  Plot: class {
-    update = jest.fn();
-    dispose = jest.fn();
-  }
-}));
+jest.mock('../plot');
 
 const GIB = 2 ** 30;
 const trans = nullTranslator.load('jupyter_vgpu');

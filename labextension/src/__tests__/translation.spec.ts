@@ -15,13 +15,7 @@ import { emptyReading, notebook, okReading } from './readings';
 import { choose, drawn } from './stage';
 
 jest.mock('../api');
-// Draws on a canvas, which jsdom does not have; the browser tests see it.
-jest.mock('../plot', () => ({
-  Plot: class {
-    update = jest.fn();
-    dispose = jest.fn();
-  }
-}));
+jest.mock('../plot');
 
 const GIB = 2 ** 30;
 /* What the tests' names and messages are written in: whatever is Latin, the panel has said. */
