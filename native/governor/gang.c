@@ -326,6 +326,7 @@ uint64_t jvgpu_cohort_look(jvgpu_cohort_t *cohort, uint64_t now_ns)
   if (are_gangs_crossed(cohort)) {
     cohort->governor.mixed_total = MOST_MIXED;
     cohort->governor.mixed_ns = now_ns;
+    cohort->governor.mixed_every_ns = MIXED_EVERY_NS;
   }
   due_ns = least(due_ns, open_more(cohort, now_ns));
   for (uint32_t i = 0; i < cohort->count; i++) {

@@ -110,6 +110,10 @@ typedef struct jvgpu_governor_s {
   uint64_t mixed_from_ns;  // from when on it is being measured
   uint64_t mixed_used_ns;  // what all were charged since
   uint64_t mixed_ns;  // when that figure was last true
+  uint64_t mixed_every_ns;  // and for how long it counts
+  double   windows_total;  // part of the time in which the GPU works while there are windows, lately; 0 = not known
+  uint64_t windows_from_ns;  // from when on it is being measured, 0 = it is not
+  uint64_t windows_used_ns;  // what all were charged since
   bool     is_trial;
 } jvgpu_governor_t;
 

@@ -20,6 +20,8 @@
 #define MIXED_BOUND_NS (3 * MS)
 // A gate that its ceiling closed opens again with this much in hand.
 #define REOPEN_NS (1.0 * MS)
+// What interleaving gives is believed no longer than that.
+#define MIXED_EVERY_NS (30000 * MS)
 
 static inline void smooth(double *figure, double seen, double part)
 {
@@ -60,6 +62,9 @@ void jvgpu_trials_learn_fill(jvgpu_governor_t *governor, jvgpu_runner_t *runners
 // Take in what interleaving gives. pre: nobody holds a window.
 void jvgpu_trials_note_mixed(jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count,
                              uint64_t now_ns);
+// Take in what all do while windows take turns.
+void jvgpu_trials_note_windows(jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count,
+                               uint64_t now_ns);
 // returns: whether all for whom windows are, or just were, fill theirs.
 bool jvgpu_trials_are_full(const jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns);
 // returns: whether it is known what interleaving gives, or need not be.

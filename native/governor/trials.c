@@ -10,10 +10,13 @@
 #define FULL 0.97
 // A window with this much of others' work in it says nothing about its holder.
 #define MOST_BESIDE 0.05
-// What interleaving gives is measured anew after so long, for so long.
-#define MIXED_EVERY_NS (30000 * MS)
+// What interleaving gives is measured anew after so long, twice as long each time (who has just begun may show little of
+// what it does later), for so long.
+#define MIXED_FIRST_NS (1000 * MS)
 #define MIXED_FOR_NS (100 * MS)
 #define MIXED_SETTLED_NS (50 * MS)
+// So long what all do with windows is summed up.
+#define WINDOWS_FOR_NS (500 * MS)
 // Who has windows keeps them until they are so much worse than they have to be: who loses them for one bad window
 // spoils those of the others, beside which it then works.
 #define STAYS 0.96
@@ -82,8 +85,10 @@ void jvgpu_trials_note_mixed(jvgpu_governor_t *governor, const jvgpu_runner_t *r
   uint64_t used_ns = 0;
   uint32_t pressed = 0;
   bool     is_capped = false;
+  bool     is_new = governor->mixed_ns == 0;
   for (uint32_t i = 0; i < count; i++) {
     used_ns += runners[i].used_ns;
+    is_new = is_new || (may_have_windows(&runners[i]) && runners[i].tried_ns == 0);
     pressed += may_have_windows(&runners[i]);
     is_capped = is_capped || (may_have_windows(&runners[i]) && runners[i].is_capped);
   }
@@ -105,12 +110,41 @@ void jvgpu_trials_note_mixed(jvgpu_governor_t *governor, const jvgpu_runner_t *r
   if (length_ns < MIXED_FOR_NS) {
     return;
   }
-  const double seen = (double)governor->mixed_used_ns / (double)length_ns;
-  const bool   is_old = governor->mixed_ns == 0 || now_ns - governor->mixed_ns > MIXED_EVERY_NS;
-  smooth(&governor->mixed_total, seen < 1.0 ? seen : 1.0, is_old ? 1.0 : 0.5);
+  const double   seen = (double)governor->mixed_used_ns / (double)length_ns;
+  const bool     is_old = governor->mixed_ns == 0 || now_ns - governor->mixed_ns > governor->mixed_every_ns;
+  const uint64_t longer_ns = is_new ? MIXED_FIRST_NS : governor->mixed_every_ns * (is_old ? 2 : 1);
+  governor->mixed_every_ns = longer_ns < MIXED_EVERY_NS ? longer_ns : MIXED_EVERY_NS;
+  // A window tells of its holder alone, others fill its gaps. What they were chosen by stays as long as all together did
+  // more with them.
+  if (!is_old || governor->windows_total < seen * GAIN) {
+    smooth(&governor->mixed_total, seen < 1.0 ? seen : 1.0, is_old ? 1.0 : 0.5);
+    governor->windows_total = 0;
+  }
   governor->mixed_ns = now_ns;
   governor->mixed_from_ns = now_ns;
   governor->mixed_used_ns = 0;
+}
+
+void jvgpu_trials_note_windows(jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count,
+                               uint64_t now_ns)
+{
+  if (governor->holder < 0 && governor->next < 0) {
+    governor->windows_from_ns = 0;
+    return;
+  }
+  if (governor->windows_from_ns == 0) {
+    governor->windows_from_ns = now_ns;
+    governor->windows_used_ns = 0;
+    return;
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    governor->windows_used_ns += runners[i].used_ns;
+  }
+  const uint64_t length_ns = now_ns - governor->windows_from_ns;
+  if (length_ns >= WINDOWS_FOR_NS) {
+    governor->windows_total = (double)governor->windows_used_ns / (double)length_ns;
+    governor->windows_from_ns = 0;
+  }
 }
 
 // Whether all for whom windows are, or just were, fill theirs; a ceiling leaves gaps that others fill.
@@ -130,5 +164,5 @@ bool jvgpu_trials_are_full(const jvgpu_runner_t *runners, uint32_t count, uint64
 // Before anything is compared it has to be known what interleaving gives.
 bool jvgpu_trials_are_comparable(const jvgpu_governor_t *governor, uint64_t now_ns)
 {
-  return governor->are_full || (governor->mixed_ns != 0 && now_ns - governor->mixed_ns < MIXED_EVERY_NS);
+  return governor->are_full || (governor->mixed_ns != 0 && now_ns - governor->mixed_ns < governor->mixed_every_ns);
 }

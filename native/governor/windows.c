@@ -266,6 +266,7 @@ void jvgpu_windows_turn(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uin
 {
   governor->has_short_work = has_short_work(runners, count, now_ns);
   governor->are_full = jvgpu_trials_are_full(runners, count, now_ns);
+  jvgpu_trials_note_windows(governor, runners, count, now_ns);
   if (governor->next >= 0) {
     note_window(governor, runners, count, governor->last);
     if (have_drained(governor, runners, count, now_ns)) {
