@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from jupyter_vgpu.client import UsageInfo, UserClient
+from jupyter_vgpu.client import UsageInfo, UserClient, held_back_in_words
 from jupyter_vgpu.errors import VGPUError
 from jupyter_vgpu.magic import frameworks
 from jupyter_vgpu.magic.holders import memory_of, own_processes, total
@@ -35,6 +35,8 @@ class CellCost:
         launches: Launches of the cell.
         gpu_seconds: Its GPU time; `None` where nobody measures it.
         waited_seconds: Its time waited; `None` likewise.
+        throttled_launches: Those of its launches that were held back; 0 where nobody holds back.
+        gated_seconds: For how long they were, together.
         torch_peak: Torch's own peak, which misses nothing; `None` when torch uses no GPU.
         reason: Stable name of what stood in the way; empty when nothing did.
         message: The same as one sentence.
@@ -48,6 +50,8 @@ class CellCost:
     launches: int = 0
     gpu_seconds: float | None = None
     waited_seconds: float | None = None
+    throttled_launches: int = 0
+    gated_seconds: float = 0.0
     torch_peak: frameworks.Cache | None = None
     reason: str = ""
     message: str = ""
@@ -70,6 +74,8 @@ class CellCost:
             ("waited", self._seconds(self.waited_seconds)),
             ("launches", f"{self.launches:,}"),
         ]
+        if self.throttled_launches:
+            rows.append(("held back", held_back_in_words(self.throttled_launches, self.gated_seconds)))
         if self.torch_peak:
             allocated, reserved = format_bytes(self.torch_peak.used_bytes), format_bytes(self.torch_peak.held_bytes)
             rows.insert(2, ("torch's peak", f"{allocated} in tensors, {reserved} reserved"))
@@ -109,6 +115,8 @@ class _Counters:
     launches: int
     gpu_seconds: float | None
     waited_seconds: float | None
+    throttled_launches: int
+    gated_seconds: float
 
 
 class CellWatch:
@@ -160,19 +168,21 @@ class CellWatch:
         """Return what was seen."""
         if self._error is not None:
             return CellCost(self._seconds, reason=self._error.reason, message=str(self._error))
-        nothing = _Counters(0, 0.0, 0.0)
+        nothing = _Counters(0, 0.0, 0.0, 0, 0.0)
         pairs = [(self._first.get(pid, nothing), last) for pid, last in self._last.items()]
+        # An agent that was started anew meanwhile may count from nothing.
         return CellCost(
             self._seconds,
             self._memory.values,
             self._memory.first,
             self._memory.last,
             self._memory.period_seconds,
-            # An agent that was started anew meanwhile may count from nothing.
-            sum(max(0, last.launches - first.launches) for first, last in pairs),
-            total(_difference(first.gpu_seconds, last.gpu_seconds) for first, last in pairs),
-            total(_difference(first.waited_seconds, last.waited_seconds) for first, last in pairs),
-            self._torch_peak,
+            launches=sum(max(0, last.launches - first.launches) for first, last in pairs),
+            gpu_seconds=total(_difference(first.gpu_seconds, last.gpu_seconds) for first, last in pairs),
+            waited_seconds=total(_difference(first.waited_seconds, last.waited_seconds) for first, last in pairs),
+            throttled_launches=sum(max(0, last.throttled_launches - first.throttled_launches) for first, last in pairs),
+            gated_seconds=sum(max(0.0, last.gated_seconds - first.gated_seconds) for first, last in pairs),
+            torch_peak=self._torch_peak,
         )
 
     def _watch(self) -> None:
@@ -200,6 +210,8 @@ class CellWatch:
                 # What was charged ahead of what samples said later is no cost of this cell's, nor of the next one's.
                 total(_had(device) for device in devices),
                 total(device.get("waited_seconds") for device in devices),
+                sum(device.get("throttled_launches", 0) for device in devices),
+                sum(device.get("gated_seconds", 0.0) for device in devices),
             )
 
 

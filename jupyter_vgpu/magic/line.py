@@ -50,7 +50,7 @@ class VGPUMagics(Magics):
         """Show this notebook's slice of a GPU and what all your processes use of it.
 
         As a cell magic, ``%%vgpu``, run the cell and show what it cost: peak memory, GPU time, time waited,
-        launches. It counts torch's peak anew.
+        launches and those of them that were held back. It counts torch's peak anew.
 
         ``view = %vgpu`` keeps the figures: ``view.slice_info`` and ``view.usage``
         are dictionaries, sizes in bytes.

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 CELLS = Path(__file__).with_name("cells.py")
-IN_SLICE = ("-m", "jupyter_vgpu.cli", "run", "--simulate", "a100-80", "--share", "1/4", "--", sys.executable)
+IN_SLICE = ("-m", "jupyter_vgpu.cli", "run", "--simulate", "a100-80", "--share", "1/4")
 
 Results = list[dict[str, Any]]
 
@@ -22,11 +22,11 @@ Results = list[dict[str, Any]]
 def run_cells(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Results]:
     """Return a function that runs cells one after the other in a new shell, and returns what each gave."""
 
-    def run(*cells: str, in_slice: bool = True) -> Results:
+    def run(*cells: str, in_slice: bool = True, wishes: tuple[str, ...] = ()) -> Results:
         folder = tmp_path_factory.mktemp("shell")
         environment = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER_VGPU_A")}
         completed = subprocess.run(
-            [sys.executable, *(IN_SLICE if in_slice else ()), str(CELLS)],
+            [sys.executable, *((*IN_SLICE, *wishes, "--", sys.executable) if in_slice else ()), str(CELLS)],
             input=json.dumps(["%load_ext jupyter_vgpu", *cells]),
             capture_output=True,
             text=True,

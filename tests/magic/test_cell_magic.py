@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import re
@@ -56,6 +57,11 @@ AGENT = """
 from jupyter_vgpu.client import UserClient
 [process] = UserClient.from_environment().usage()["processes"]
 process["devices"][0]["gpu_time_seconds"]
+"""
+HELD_BACK = """
+from jupyter_vgpu.client import UserClient
+[process] = UserClient.from_environment().usage()["processes"]
+{name: process["devices"][0][name] for name in ("throttled_launches", "gated_seconds")}
 """
 FILLED = """
 from jupyter_vgpu.client import UserClient
@@ -142,6 +148,28 @@ def test_the_gpu_time_of_a_cell_is_what_the_agent_counted_meanwhile(measured: li
 
     assert cost["gpu_seconds"] == pytest.approx(after - before, rel=0.02)
     assert cost["gpu_seconds"] > 0.1
+
+
+def test_a_cell_says_which_of_its_launches_were_held_back_and_no_other_cells(run_cells: RunCells) -> None:
+    queueing, resting = "%%vgpu {}\nlaunch(200)", "%%vgpu {}\n6 * 7"
+
+    results = run_cells(
+        *(START, "launch(200)", HELD_BACK, queueing.format("--json"), HELD_BACK),
+        *(queueing.format(""), resting.format("--json"), resting.format("")),
+        wishes=("--ceiling", "1/4"),
+    )
+
+    before, after = (ast.literal_eval(results[place]["shown"]["text/plain"]) for place in (2, 4))
+    cost = json.loads(results[3]["printed"])
+    assert before["throttled_launches"] > 0, "the cell before was held back too"
+    assert 0 < cost["throttled_launches"] == after["throttled_launches"] - before["throttled_launches"] <= 200
+    assert 0 < cost["gated_seconds"] == pytest.approx(after["gated_seconds"] - before["gated_seconds"])
+    shown = results[5]["shown"]
+    [said] = re.findall(r"^held back     ([1-9]\d* launches, for \d+\.\d s)$", shown["text/plain"], re.MULTILINE)
+    assert f'>held back</th><td style="text-align:left">{said}</td>' in shown["text/html"]
+    rested = json.JSONDecoder().raw_decode(results[6]["printed"].removeprefix("42\n"))[0]
+    assert (rested["throttled_launches"], rested["gated_seconds"]) == (0, 0)
+    assert "held back" not in str(results[7]["shown"])
 
 
 def test_the_cost_is_shown_as_text_and_as_html_with_a_chart(measured: list[dict[str, Any]]) -> None:
