@@ -19,9 +19,9 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, TimeoutError, expect, sync_playwright
 
 from harness import ports
+from harness.panel import what_is_stale
 
 ROOT = Path(__file__).parents[2]
-PANEL = ROOT / "jupyter_vgpu" / "labextension" / "package.json"
 AXE = ROOT / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 ARGUMENTS = [
     "--no-sandbox",
@@ -71,7 +71,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Return the system's Chromium, or Playwright's own where the system has none."""
-    assert PANEL.is_file(), "the panel is not built; `make labextension` builds it"
+    assert not (stale := what_is_stale()), stale
     names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
     path = next(filter(None, map(shutil.which, names)), None)
     with sync_playwright() as playwright:
