@@ -312,7 +312,7 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
   const charged_t charged = charge(meter, use, shape);
   const uint64_t  busy_ns = charged.busy_ns;
   launch.charged_ns = charged.own_ns;
-  const uint32_t launches = jvgpu_sampler_launched(&meter->sampler, is_writer(meter));
+  const uint32_t launches = jvgpu_sampler_launched(&meter->sampler, is_writer(meter), charged.own_ns);
   note_stream(meter, stream);
   // What is in flight begins with this launch: its own GPU time is no waiting.
   note_flight(meter, charged.before_ns);

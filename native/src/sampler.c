@@ -19,6 +19,7 @@ void jvgpu_sampler_start(jvgpu_sampler_t *sampler)
 {
   sampler->run.sample = -1;
   sampler->span.sample = -1;
+  sampler->newest = -1;
   sampler->span_launches = JVGPU_LEAST_SPAN;
   sampler->run_alone_ns = (uint64_t)JVGPU_RUN_ALONE_NS;
   sampler->overlap = 1.0;
@@ -57,6 +58,7 @@ static void mark(jvgpu_sampler_t *sampler, jvgpu_sample_t *sample)
         before->shape == sample->shape && !before->has_next) {
       before->has_next = true;
       before->to = sample->from;
+      before->stretch.to = sampler->stretches;
     }
   }
 }
@@ -85,6 +87,7 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
     sample->watch = 0;
     sample->spanned = 0;
     sample->made_ns = sampler_now_ns();
+    jvgpu_stretch_begin(sampler, i, stream, contenders);
     if (shape != NULL) {
       mark(sampler, sample);
     }

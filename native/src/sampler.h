@@ -40,6 +40,20 @@ typedef enum jvgpu_sample_state_e {
   JVGPU_SAMPLE_PENDING
 } jvgpu_sample_state_t;
 
+// All that the GPU did from the first event of one sample to that of the next, if the GPU had not come to the end of the
+// one when the other began: no pause is in it.
+typedef struct jvgpu_stretch_s {
+  CUstream stream;
+  uint64_t before_ns;   // what all launches before the sample were charged by their durations
+  uint32_t unknown;     // launches so far of which it was not known
+  uint32_t begun;       // how often this sample was begun
+  int      next;        // the sample at which it ends, -1 = there is none
+  uint32_t next_begun;  // how often that one was
+  double   charged_ns;  // what the launches in it were charged
+  uint32_t from;        // stretches so far, when the sample was begun
+  uint32_t to;          // when the next of its shape was
+} jvgpu_stretch_t;
+
 typedef struct jvgpu_sample_s {
   jvgpu_sample_state_t state;
   CUevent              begun;
@@ -62,6 +76,7 @@ typedef struct jvgpu_sample_s {
   bool                 has_next;    // another sample of the same shape was begun later
   jvgpu_shape_mark_t   from;        // of its shape, when it was begun
   jvgpu_shape_mark_t   to;          // when the next was
+  jvgpu_stretch_t      stretch;     // from its first event to that of the next sample, of whatever shape
   uint32_t             spanned;     // span on one stream: launches whose shapes are known
   jvgpu_shape_t       *shapes[JVGPU_MOST_SPAN];
 } jvgpu_sample_t;
@@ -91,6 +106,11 @@ typedef struct jvgpu_sampler_s {
   jvgpu_open_t         run;
   jvgpu_open_t         span;
   uint32_t             launches[2];   // made, as jvgpu_shape_t.so_far
+  uint64_t             charged_ns[2]; // for them, by their durations
+  uint64_t             latest_ns;     // for the latest
+  uint32_t             unknown;       // launches of which the duration was not known
+  int                  newest;        // the sample begun last, -1 = none yet
+  uint32_t             stretches;     // seen so far
   CUstream             last;          // of the latest launch, or JVGPU_NO_STREAM: it is gone
   uint64_t             full_ns;       // the launch waited for room: so much is under way; 0 = it did not
   uint64_t             streams_seen;  // as bits of a hash, since the last look
@@ -157,13 +177,20 @@ static inline uint32_t jvgpu_sampler_launches(const jvgpu_sampler_t *sampler)
          __atomic_load_n(&sampler->launches[1], __ATOMIC_RELAXED);
 }
 
-// Count a launch. `is_writer`: as for jvgpu_shape_charged. returns: how many were made.
-static inline uint32_t jvgpu_sampler_launched(jvgpu_sampler_t *sampler, bool is_writer)
+// Count a launch that is charged `charged_ns` by its duration, 0 = that is not known. `is_writer`: as for
+// jvgpu_shape_charged. returns: how many were made.
+static inline uint32_t jvgpu_sampler_launched(jvgpu_sampler_t *sampler, bool is_writer, uint64_t charged_ns)
 {
   if (is_writer) {
     __atomic_store_n(&sampler->launches[0], sampler->launches[0] + 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&sampler->charged_ns[0], sampler->charged_ns[0] + charged_ns, __ATOMIC_RELAXED);
   } else {
     __atomic_fetch_add(&sampler->launches[1], 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&sampler->charged_ns[1], charged_ns, __ATOMIC_RELAXED);
+  }
+  __atomic_store_n(&sampler->latest_ns, charged_ns, __ATOMIC_RELAXED);
+  if (__builtin_expect(charged_ns == 0, 0)) {
+    __atomic_fetch_add(&sampler->unknown, 1, __ATOMIC_RELAXED);
   }
   return jvgpu_sampler_launches(sampler);
 }

@@ -6,6 +6,7 @@
 #include "real.h"
 #include "rough.h"
 #include "sampler.h"
+#include "sampler_parts.h"
 
 // A pair of events costs this much of the GPU's own time when nothing is between them.
 // source: measured, H200: 1.28 µs, whether the stream had work before it or not.
@@ -110,7 +111,7 @@ static bool is_usable_unqueued(const jvgpu_sample_t *sample, double own_ns)
 static double owed_ns(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, double own_ns, uint32_t contenders)
 {
   if (contenders > 1 || sampler->streams > 1 || !__atomic_load_n(&sampler->is_free, __ATOMIC_RELAXED) ||
-      !jvgpu_shape_agrees(sample->shape, own_ns, sample->launches)) {
+      jvgpu_stretch_is_within(sampler, sample) || !jvgpu_shape_agrees(sample->shape, own_ns, sample->launches)) {
     return 0;
   }
   return jvgpu_shape_owed_ns(sample->shape, sample->from,
@@ -196,7 +197,7 @@ static bool is_done(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample
 {
   double lost_ns;
   return __atomic_load_n(&sample->state, __ATOMIC_ACQUIRE) == JVGPU_SAMPLE_PENDING &&
-         jvgpu_real.cuEventQuery(sample->ended) == CUDA_SUCCESS &&
+         jvgpu_real.cuEventQuery(sample->ended) == CUDA_SUCCESS && jvgpu_stretch_is_over(sampler, sample) &&
          jvgpu_pulse_answer(&sampler->pulse, sample->watch, &lost_ns) != JVGPU_WATCHED_NOT_YET;
 }
 
@@ -206,10 +207,11 @@ jvgpu_late_t jvgpu_sampler_learn(jvgpu_sampler_t *sampler, uint32_t contenders)
   for (int i = 0; i < JVGPU_MOST_SAMPLES; i++) {
     jvgpu_sample_t *sample = &sampler->samples[i];
     if (is_done(sampler, sample)) {
-      const int64_t more_ns = learn(sampler, sample, contenders);
+      const int64_t more_ns = learn(sampler, sample, contenders) + jvgpu_stretch_owed_ns(sampler, sample, contenders);
       late.ns += more_ns;
       if (more_ns != 0) {
-        const uint32_t sm_ppm = __atomic_load_n(&sample->shape->sm_ppm, __ATOMIC_RELAXED);
+        const jvgpu_shape_t *shape = sample->shape != NULL ? sample->shape : sample->shapes[0];
+        const uint32_t       sm_ppm = __atomic_load_n(&shape->sm_ppm, __ATOMIC_RELAXED);
         late.sm_ns += (int64_t)((double)more_ns * sm_ppm / 1e6);
       }
       // Release: who takes it next begins where this ends.

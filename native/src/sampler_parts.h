@@ -45,6 +45,16 @@ static inline void sampler_watch(jvgpu_sampler_t *sampler, jvgpu_sample_t *sampl
   }
 }
 
+// Where nobody else has the GPU, all that it does between the samples is known: `index` begins, its first event is
+// recorded. pre: the lock is held, as for all of these.
+void jvgpu_stretch_begin(jvgpu_sampler_t *sampler, int index, CUstream stream, uint32_t contenders);
+// returns: whether the GPU has come to the end of a sample's stretch, or it has none.
+bool jvgpu_stretch_is_over(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample);
+// returns: what is still to be charged for it (less than 0: to give back), once it is over.
+int64_t jvgpu_stretch_owed_ns(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uint32_t contenders);
+// returns: whether some of the launches that a sample stands for are in stretches.
+bool jvgpu_stretch_is_within(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample);
+
 // Let a run or a span go on from `sample`, of which the first event is recorded, until `wanted` launches are made.
 // pre: the lock is held.
 void jvgpu_sampler_open_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open, int sample, CUstream stream, uint32_t wanted,

@@ -103,7 +103,7 @@ static uint64_t seen_after(uint32_t launches, uint32_t waited)
   memset(&sampler, 0, sizeof sampler);
   jvgpu_sampler_start(&sampler);
   for (uint32_t i = 0; i < launches; i++) {
-    jvgpu_sampler_launched(&sampler, i % 2 == 0);
+    jvgpu_sampler_launched(&sampler, i % 2 == 0, 1);
     sampler.full_ns = i % 100 >= 100 - waited ? 4000000 : 0;
     sampler.last = stream_of(i);
     sampler.streams_seen |= UINT64_C(1) << (i % STREAMS);
@@ -152,7 +152,7 @@ static double charged_after(double times, double turn_ms)
   for (uint32_t i = 0; i < 4000; i++) {
     jvgpu_shape_t *shape = &shapes[i % 3];
     busy_ns += shape->duration_ns * sampler.overlap_ppm / 1000000;
-    jvgpu_sampler_launched(&sampler, true);
+    jvgpu_sampler_launched(&sampler, true, 1);
     sampler.last = stream_of(i);
     sampler.streams_seen |= UINT64_C(1) << (i % STREAMS);
     if (jvgpu_sampler_is_open(&sampler)) {
@@ -217,7 +217,7 @@ static void *launch(void *argument)
 {
   const counting_t *counting = argument;
   for (uint32_t i = 0; i < LAUNCHES; i++) {
-    jvgpu_sampler_launched(counting->sampler, counting->is_writer);
+    jvgpu_sampler_launched(counting->sampler, counting->is_writer, 1);
     jvgpu_shape_charged(counting->shape, counting->is_writer, 3);
   }
   return NULL;
