@@ -148,10 +148,10 @@ jvgpu_process_t *jvgpu_attach(void)
 
 // --- an agent that has gone, and the next -------------------------------------------------------------------------
 
-static bool is_stale(const jvgpu_process_t *self, uint64_t now_ns)
+static bool is_stale(const jvgpu_process_t *self)
 {
   const jvgpu_control_t *control = __atomic_load_n(&self->control, __ATOMIC_RELAXED);
-  return now_ns >= __atomic_load_n(&control->heartbeat_ns, __ATOMIC_RELAXED) + STALE_NS;
+  return !jvgpu_is_recent(&control->heartbeat_ns, STALE_NS);
 }
 
 // An agent that was only slow gives the slot that we have, as it is.
@@ -238,13 +238,14 @@ static uint64_t renew(jvgpu_process_t *self, uint64_t now_ns)
 
 void jvgpu_attach_renew(jvgpu_process_t *self)
 {
-  const uint64_t now_ns = jvgpu_now_ns();
-  if (!is_stale(self, now_ns) && __atomic_load_n(&self->has_left, __ATOMIC_RELAXED) == 0) {
+  if (!is_stale(self) && __atomic_load_n(&self->has_left, __ATOMIC_RELAXED) == 0) {
     return;
   }
   // Whoever comes while another asks waits for its answer: the old pages may not be the last word.
   const int cancel_state = lock_attach(self);
-  if (is_stale(self, now_ns) && now_ns >= self->retry_ns) {
+  // Under the lock: no page was left later than that.
+  const uint64_t now_ns = jvgpu_now_ns();
+  if (is_stale(self) && now_ns >= self->retry_ns) {
     const int error = errno;
     self->retry_ns = renew(self, now_ns);
     errno = error;

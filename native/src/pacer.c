@@ -152,10 +152,9 @@ static void set_fence(jvgpu_pacer_t *pacer, uint32_t place, CUstream stream, con
 
 // --- waiting ------------------------------------------------------------------------------------------------------
 
-static bool has_governor(const jvgpu_pacer_t *pacer, uint64_t now_ns)
+static bool has_governor(const jvgpu_pacer_t *pacer)
 {
-  const uint64_t looked_ns = __atomic_load_n(&control_of(pacer)->governor_ns, __ATOMIC_RELAXED);
-  return looked_ns != 0 && now_ns < looked_ns + GOVERNOR_LOST_NS;
+  return jvgpu_is_recent(&control_of(pacer)->governor_ns, GOVERNOR_LOST_NS);
 }
 
 static bool is_closed(const jvgpu_control_device_t *limits)
@@ -238,7 +237,7 @@ static bool is_over_ceiling(jvgpu_pacer_t *pacer, uint64_t now_ns)
 static bool try_to_pass(jvgpu_pacer_t *pacer, bool is_bounded, uint64_t now_ns, bool *is_full)
 {
   const jvgpu_control_device_t *limits = limits_of(pacer);
-  if (!has_governor(pacer, now_ns)) {
+  if (!has_governor(pacer)) {
     jvgpu_attach_renew(pacer->self);
     if (!is_over_ceiling(pacer, now_ns)) {
       return true;
@@ -346,7 +345,7 @@ jvgpu_pacer_t *jvgpu_pacer_admit(jvgpu_process_t *self, int device, CUstream str
   jvgpu_unlock(&pacer->lock);
   bool       is_full = false;
   const bool has_ceiling = __atomic_load_n(&limits->ceiling_ppm, __ATOMIC_RELAXED) < 1000000;
-  if (!has_room || is_closed(limits) || (has_ceiling && !has_governor(pacer, jvgpu_now_ns()))) {
+  if (!has_room || is_closed(limits) || (has_ceiling && !has_governor(pacer))) {
     if (is_bounded) {
       fence_the_rest(pacer, stream, calls);
     }

@@ -11,17 +11,22 @@
 #include <unistd.h>
 
 #include "check.h"
+#include "clock.h"
 #include "loader.h"
 #include "process.h"
 #include "real.h"
 
 #define ROUNDS 20
-#define FOR_EVER_NS (UINT64_MAX / 4)
+#define BEAT_US 20000u
 #define UNDER_WAY_NS UINT64_C(1000000)
 
 static jvgpu_control_t  control;
+static jvgpu_control_t  next;  // of an agent that comes after
 static jvgpu_usage_t   *usage;
 static jvgpu_process_t *self;
+static pthread_mutex_t  beat_lock = PTHREAD_MUTEX_INITIALIZER;
+static bool             is_governor_lost;  // under that lock
+static bool             is_over;
 
 // --- a driver that never ends what is launched, in whose calls a thread can be cancelled ---------------------------
 
@@ -60,11 +65,40 @@ const jvgpu_dl_t *jvgpu_dl(void)
   return &none;
 }
 
+// --- signs of life ---------------------------------------------------------------------------------------------------
+
+static void beat(jvgpu_control_t *page)
+{
+  const uint64_t now_ns = jvgpu_now_ns();
+  __atomic_store_n(&page->heartbeat_ns, now_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(&page->governor_ns, is_governor_lost ? 0 : now_ns, __ATOMIC_RELAXED);
+}
+
+static void *beat_until_over(void *unused)
+{
+  while (!__atomic_load_n(&is_over, __ATOMIC_RELAXED)) {
+    pthread_mutex_lock(&beat_lock);
+    beat(&control);
+    beat(&next);
+    pthread_mutex_unlock(&beat_lock);
+    usleep(BEAT_US);
+  }
+  return unused;
+}
+
+static void lose_governor(bool is_lost)
+{
+  pthread_mutex_lock(&beat_lock);
+  is_governor_lost = is_lost;
+  beat(&control);
+  pthread_mutex_unlock(&beat_lock);
+}
+
 // --- ways to stand, and to let go ----------------------------------------------------------------------------------
 
 static void let_go(void)
 {
-  __atomic_store_n(&control.governor_ns, FOR_EVER_NS, __ATOMIC_RELAXED);
+  lose_governor(false);
   __atomic_store_n(&control.devices[0].flight_bound_ns, 10 * UNDER_WAY_NS, __ATOMIC_RELAXED);
   __atomic_store_n(&control.devices[0].ceiling_ppm, 1000000, __ATOMIC_RELAXED);
   __atomic_store_n(&control.devices[0].gate, JVGPU_GATE_OPEN, __ATOMIC_RELEASE);
@@ -99,7 +133,7 @@ static void at_the_bound(void)
 static void over_a_ceiling_without_a_governor(void)
 {
   __atomic_store_n(&control.devices[0].ceiling_ppm, 1, __ATOMIC_RELAXED);
-  __atomic_store_n(&control.governor_ns, 1, __ATOMIC_RELAXED);
+  lose_governor(true);
 }
 
 // --- who stands ----------------------------------------------------------------------------------------------------
@@ -154,23 +188,22 @@ static void who_is_cancelled_stands_no_longer(void)
 
 // --- other pages ---------------------------------------------------------------------------------------------------
 
-static void *launch_once(void *is_over)
+static void *launch_once(void *has_launched)
 {
   jvgpu_pacer_admit(self, 0, NULL, &calls);
-  __atomic_store_n((uint32_t *)is_over, 1, __ATOMIC_RELEASE);
+  __atomic_store_n((uint32_t *)has_launched, 1, __ATOMIC_RELEASE);
   return NULL;
 }
 
 static void who_stands_is_seen_to_by_the_next_agent(void)
 {
-  const jvgpu_slot_t    *old = self->slot;
-  static jvgpu_control_t next;
-  uint32_t               is_over = 0;
-  pthread_t              thread;
+  const jvgpu_slot_t *old = self->slot;
+  uint32_t            has_launched = 0;
+  pthread_t           thread;
   let_go();
   at_a_gate();
-  next = control;
-  if (pthread_create(&thread, NULL, launch_once, &is_over) != 0) {
+  next.devices[0] = control.devices[0];
+  if (pthread_create(&thread, NULL, launch_once, &has_launched) != 0) {
     abort();
   }
   while (blocked() == 0) {
@@ -178,7 +211,7 @@ static void who_stands_is_seen_to_by_the_next_agent(void)
   }
   __atomic_store_n(&self->control, &next, __ATOMIC_RELAXED);
   __atomic_store_n(&self->slot, &usage->slots[1], __ATOMIC_SEQ_CST);
-  while (blocked() == 0 && __atomic_load_n(&is_over, __ATOMIC_ACQUIRE) == 0) {
+  while (blocked() == 0 && __atomic_load_n(&has_launched, __ATOMIC_ACQUIRE) == 0) {
     sched_yield();
   }
   CHECK("it stands in the new pages, at their gate", blocked() == 1);
@@ -202,12 +235,18 @@ int main(void)
   jvgpu_real.cuCtxGetCurrent = current;
   jvgpu_real.cuEventCreate = create;
   jvgpu_real.cuEventQuery = query;
-  control = (jvgpu_control_t){.slot_count = 1, .device_count = 1, .heartbeat_ns = FOR_EVER_NS};
+  next = control = (jvgpu_control_t){.slot_count = 1, .device_count = 1};
   self->control = &control;
   self->usage = usage;
   self->slot = &usage->slots[0];
   self->state = JVGPU_ATTACHED;
+  pthread_t heart;
+  if (pthread_create(&heart, NULL, beat_until_over, NULL) != 0) {
+    return 1;
+  }
   who_is_cancelled_stands_no_longer();
   who_stands_is_seen_to_by_the_next_agent();
+  __atomic_store_n(&is_over, true, __ATOMIC_RELAXED);
+  pthread_join(heart, NULL);
   RESULT();
 }

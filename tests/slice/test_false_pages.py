@@ -13,6 +13,7 @@ import struct
 import subprocess
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,8 +27,9 @@ CONTROL_BYTES = CONTROL_HEAD.size + DEVICES * CONTROL_DEVICE.size
 USAGE_BYTES = SLOT_AT + SLOTS * SLOT_BYTES
 # Magic, layout, state and the number of devices; and of the first device.
 HEAD_WORDS, UUID = slice(0, 16), slice(CONTROL_HEAD.size, CONTROL_HEAD.size + 16)
+# The last figure but two.
+GOVERNOR_AT = CONTROL_HEAD.size - 24
 BOUND = 1
-FAR_FUTURE_NS = 2**62
 
 # All that a page has a say in, as a program does it; each call may be refused.
 PROGRAM = """
@@ -45,6 +47,7 @@ if answers[-1] == 0:
     begun = time.monotonic()
     answers += [driver.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, None, None, None) for _ in range(2)]
     answers += [driver.cuCtxSynchronize()]
+    say("held back" if time.monotonic() - begun > 5 else "at once")
 say("to its end")
 """
 
@@ -52,8 +55,8 @@ say("to its end")
 class FalseAgent:
     """Gives everybody the same pages."""
 
-    def __init__(self, folder: Path, control: bytes, usage: bytes, slot: int = 0) -> None:
-        """Listen in `folder`, whose path is short, from now on."""
+    def __init__(self, folder: Path, control: bytes, usage: bytes, slot: int = 0, has_governor: bool = False) -> None:
+        """Listen in `folder`, whose path is short, from now on; a governor looks every tenth of a second."""
         self.path = folder / "false.sock"
         self._pages = [self._made(control), self._made(usage)]
         self._reply = REPLY.pack(MAGIC, LAYOUT, 0, slot, 1, 0, b"")
@@ -62,6 +65,9 @@ class FalseAgent:
         self._listener.listen(64)
         self._thread = threading.Thread(target=self._answer)
         self._thread.start()
+        self._is_over = threading.Event()
+        self._governor = threading.Thread(target=self._look if has_governor else self._is_over.wait)
+        self._governor.start()
 
     def _made(self, page: bytes) -> int:
         descriptor = os.memfd_create("false-page")
@@ -79,7 +85,13 @@ class FalseAgent:
                 if connection.recv(4096):
                     connection.sendmsg([self._reply], rights)
 
+    def _look(self) -> None:
+        while not self._is_over.wait(0.1):
+            os.pwrite(self._pages[0], struct.pack("=Q", time.monotonic_ns()), GOVERNOR_AT)
+
     def close(self) -> None:
+        self._is_over.set()
+        self._governor.join()
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self._thread.join()
@@ -89,7 +101,7 @@ class FalseAgent:
 
 def control(uuid: bytes, gate: int = 0, governor_ns: int = 0) -> bytes:
     """Return a control page of one device with 1 GiB and all of its time."""
-    head = CONTROL_HEAD.pack(MAGIC, LAYOUT, BOUND, 1, 1, 1, FAR_FUTURE_NS, 1, governor_ns, 0, 0)
+    head = CONTROL_HEAD.pack(MAGIC, LAYOUT, BOUND, 1, 1, 1, time.monotonic_ns(), 1, governor_ns, 0, 0)
     device = CONTROL_DEVICE.pack(uuid, 1 << 30, 0, 10**6, 10**6, gate, 1, 10**6, 1, 2)
     return (head + device).ljust(CONTROL_BYTES, b"\0")
 
@@ -108,9 +120,11 @@ def run_under(claim: Callable[..., Any]) -> Iterator[Callable[..., subprocess.Co
     held = claim(1 << 30)
     uuid = bytes.fromhex(held.granted.claim["devices"][0]["uuid"].removeprefix("GPU-").replace("-", ""))
 
-    def run(make: Callable[[bytes], bytes], usage: bytes, slot: int = 0) -> subprocess.CompletedProcess[str]:
+    def run(
+        make: Callable[[bytes], bytes], usage: bytes, slot: int = 0, has_governor: bool = False
+    ) -> subprocess.CompletedProcess[str]:
         with tempfile.TemporaryDirectory(prefix="f") as folder:
-            agent = FalseAgent(Path(folder), make(uuid), usage, slot)
+            agent = FalseAgent(Path(folder), make(uuid), usage, slot, has_governor)
             try:
                 done: subprocess.CompletedProcess[str] = held.run(PROGRAM, JUPYTER_VGPU_SOCKET=str(agent.path))
                 return done
@@ -175,8 +189,24 @@ def test_under_limits_of_random_bytes_a_program_comes_to_its_end(
 def test_a_gate_that_never_opens_lets_each_launch_through_after_ten_seconds(
     run_under: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
-    """Also where the governor's last look lies in the future, so that nobody ever finds it lost."""
-    done = run_under(lambda uuid: control(uuid, gate=1, governor_ns=FAR_FUTURE_NS), USAGE)
+    done = run_under(lambda uuid: control(uuid, gate=1), USAGE, has_governor=True)
 
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["0", "to its end"]
+    assert done.stdout.splitlines() == ["0", "held back", "to its end"]
+
+
+@pytest.mark.parametrize(
+    "governor_ns",
+    [
+        pytest.param(lambda: time.monotonic_ns() + 3600 * 10**9, id="in an hour"),
+        pytest.param(lambda: 2**63 - 1, id="at the end of time"),
+        pytest.param(lambda: 2**64 - 1, id="before the beginning"),
+    ],
+)
+def test_a_governor_that_looked_at_a_time_to_come_holds_nothing_back(
+    run_under: Callable[..., subprocess.CompletedProcess[str]], governor_ns: Callable[[], int]
+) -> None:
+    done = run_under(lambda uuid: control(uuid, gate=1, governor_ns=governor_ns()), USAGE)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ["0", "at once", "to its end"]
