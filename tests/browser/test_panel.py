@@ -205,30 +205,6 @@ def assert_nothing_is_cut(lab: Lab) -> None:
     assert cut == []
 
 
-def test_a_hidden_tab_asks_nothing(lab: Lab, page: Page, url: str) -> None:
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url) if "/jupyter-vgpu/" in request.url else None)
-    page.goto(url)
-    lab.wait_until_ready()
-    lab.open_panel()
-    expect(lab.memory).to_contain_text("of 19.8 GiB")
-    assert len(asked) == 1
-
-    hide = """is_hidden => {
-        Object.defineProperty(document, 'hidden', { configurable: true, value: is_hidden });
-        document.dispatchEvent(new Event('visibilitychange'));
-    }"""
-    with page.expect_event("requestfailed", lambda request: "/jupyter-vgpu/live" in request.url):
-        page.evaluate(hide, True)
-    page.wait_for_timeout(3_000)  # several readings' time
-    assert len(asked) == 1
-
-    with page.expect_request(lambda request: "/jupyter-vgpu/live" in request.url):
-        page.evaluate(hide, False)
-    expect(lab.memory).to_contain_text("of 19.8 GiB")
-    assert len(asked) == 2
-
-
 def test_a_notebook_is_given_a_part_of_the_slice_in_the_panel(lab: Lab, page: Page, url: str) -> None:
     page.goto(url)
     lab.wait_until_ready()
