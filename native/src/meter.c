@@ -14,6 +14,8 @@
 // must cost nothing; beside others it has to follow. Clocks follow the card's power within some tens of milliseconds.
 #define ALONE_NS UINT64_C(5000000)
 #define CONTENDED_NS UINT64_C(4000000)
+// And between two marks of its beginnings.
+#define MARKS_NS UINT64_C(5000000)
 // Launches between two samples while a shape is new.
 #define NEW_SHAPE_LAUNCHES 16u
 #define NEW_SHAPE_SAMPLES 6u
@@ -33,6 +35,7 @@ struct jvgpu_meter_s {
   uint64_t due_ns;        // GPU time at which the next sample is due
   uint32_t last_sampled;  // the sampler's count of launches at the last sample
   uint64_t sampled_ns;    // and the moment
+  uint64_t marked_ns;     // GPU time charged when a beginning was marked last
   uint32_t random;
   uint64_t given_back_ns; // charged too much, to be taken off what is charged next
   // In flight: from the first launch after the host saw everything done, to the next such moment.
@@ -95,13 +98,16 @@ static uint32_t contenders_of(const jvgpu_process_t *self, int device)
 
 // --- waiting -------------------------------------------------------------------------------------------------
 
-static void note_flight(jvgpu_meter_t *meter, uint64_t busy_ns)
+// returns: whether nothing was in flight.
+static bool note_flight(jvgpu_meter_t *meter, uint64_t busy_ns)
 {
-  if (__atomic_load_n(&meter->flight_begun_ns, __ATOMIC_RELAXED) == 0) {
-    __atomic_store_n(&meter->flight_busy_ns, busy_ns, __ATOMIC_RELAXED);
-    __atomic_store_n(&meter->flight_waited_ns, 0, __ATOMIC_RELAXED);
-    __atomic_store_n(&meter->flight_begun_ns, jvgpu_now_ns(), __ATOMIC_RELAXED);
+  if (__atomic_load_n(&meter->flight_begun_ns, __ATOMIC_RELAXED) != 0) {
+    return false;
   }
+  __atomic_store_n(&meter->flight_busy_ns, busy_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(&meter->flight_waited_ns, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&meter->flight_begun_ns, jvgpu_now_ns(), __ATOMIC_RELAXED);
+  return true;
 }
 
 // Whatever is in flight and has not had the GPU has waited. Launches are charged ahead of their turn,
@@ -272,6 +278,12 @@ static bool is_unheard_of(const jvgpu_meter_t *meter, const jvgpu_shape_t *shape
           jvgpu_now_ns() - __atomic_load_n(&meter->sampled_ns, __ATOMIC_RELAXED) > NEW_SHAPE_NS);
 }
 
+static bool is_mark_due(const jvgpu_process_t *self, const jvgpu_meter_t *meter, int device, uint64_t busy_ns)
+{
+  return __atomic_load_n(&meter->sampler.is_free, __ATOMIC_RELAXED) && contenders_of(self, device) <= 1 &&
+         busy_ns - __atomic_load_n(&meter->marked_ns, __ATOMIC_RELAXED) > MARKS_NS;
+}
+
 static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int device, uint64_t busy_ns)
 {
   const bool has_ceiling = __atomic_load_n(&limits_of(self, device)->ceiling_ppm, __ATOMIC_RELAXED) < 1000000;
@@ -315,9 +327,17 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
   const uint32_t launches = jvgpu_sampler_launched(&meter->sampler, is_writer(meter), charged.own_ns);
   note_stream(meter, stream);
   // What is in flight begins with this launch: its own GPU time is no waiting.
-  note_flight(meter, charged.before_ns);
+  const bool is_first = note_flight(meter, charged.before_ns);
 
   const bool quiet = __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) != 0;
+  if (__builtin_expect(is_first, 0) && !quiet && is_mark_due(self, meter, device, busy_ns) &&
+      jvgpu_sampler_mark(&meter->sampler, shape, stream, calls, contenders_of(self, device), busy_ns)) {
+    // A sample follows as soon as that is over.
+    __atomic_store_n(&meter->marked_ns, busy_ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&meter->due_ns, busy_ns, __ATOMIC_RELAXED);
+    __atomic_store_n(&meter->sampler.last, stream, __ATOMIC_RELAXED);
+    return launch;
+  }
   if (jvgpu_sampler_is_open(&meter->sampler)) {
     jvgpu_sampler_step(&meter->sampler, shape, stream, calls, busy_ns, quiet);
   }
@@ -329,7 +349,7 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
   const bool     is_new =
       (!charged.is_known || is_little_known) && (unsampled >= NEW_SHAPE_LAUNCHES || is_unheard_of(meter, shape));
   const bool is_due = busy_ns >= __atomic_load_n(&meter->due_ns, __ATOMIC_RELAXED) || unsampled >= MOST_UNSAMPLED;
-  if (quiet || (!is_new && !is_due)) {
+  if (quiet || (!is_new && !is_due) || jvgpu_sampler_is_marking(&meter->sampler)) {
     return launch;
   }
   jvgpu_late_t late;

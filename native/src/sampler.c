@@ -12,6 +12,8 @@
 // bounds.
 #define SPAN_LAUNCHES_A_STREAM 6u
 #define SPANS_EVERY 3u
+// A mark takes in so many: long enough that the next sample begins before the GPU has done them.
+#define MARK_LAUNCHES 8u
 // So many times in a row the GPU had nothing to do when a run was to begin.
 #define IDLE_IN_A_ROW 8u
 
@@ -78,6 +80,7 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
     sample->shape = shape;
     sample->launches = 1;
     sample->is_over = false;
+    sample->is_mark = false;
     sample->has_next = false;
     sample->is_contended = contenders > 1;
     sample->is_dry = false;
@@ -218,6 +221,28 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
   }
   jvgpu_unlock(&sampler->lock);
   return sample;
+}
+
+bool jvgpu_sampler_mark(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream,
+                        const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns)
+{
+  int sample = -1;
+  if (!sampler_try_lock(sampler)) {
+    return false;
+  }
+  if (sampler->ctx != NULL && sampler->streams < 2 && prepare(sampler)) {
+    // What is open holds a pause.
+    jvgpu_sampler_drop(sampler);
+    sample = begin(sampler, NULL, stream, calls, contenders);
+  }
+  if (sample >= 0) {
+    sampler->samples[sample].is_mark = true;
+    sampler->samples[sample].shapes[sampler->samples[sample].spanned++] = shape;
+    jvgpu_sampler_open_over(sampler, &sampler->span, sample, stream, MARK_LAUNCHES, busy_ns);
+    __atomic_store_n(&sampler->is_marking, true, __ATOMIC_RELAXED);
+  }
+  jvgpu_unlock(&sampler->lock);
+  return sample >= 0;
 }
 
 jvgpu_late_t jvgpu_sampler_collect(jvgpu_sampler_t *sampler, uint32_t contenders)

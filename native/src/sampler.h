@@ -1,8 +1,9 @@
 // Sampler: now and then, timing events round launches, and what they say taken into the shapes.
 //
-// Three kinds of sample, all of events on the launches' own stream:
+// Four kinds of sample, all of events on the launches' own stream:
 //   one launch   the first of a shape, and where the host is too slow to keep launches queued
 //   a run        several launches of one shape, long enough that the events' own cost does not show
+//   a mark       the first launches after the GPU had nothing to do: only a border of stretches (sampler_stretch.c)
 //   a span       launches of every shape: how far they overlap on the GPU, on one stream too, where a launch
 //                begins before its forerunner's last blocks are done
 // A run or span counts only if the GPU had not come to its first event when its second was recorded:
@@ -64,7 +65,8 @@ typedef struct jvgpu_sample_s {
   double               host_ns;     // one launch: from the first event's record to the launch's return
   double               charged_ns;  // span: what was charged meanwhile, had nothing overlapped
   double               late_ns;     // one launch: from the launch's return to the second event's record
-  bool                 is_over;     // a run or a span: closed by a later launch
+  bool                 is_over;     // a run, a span or a mark: closed by a later launch
+  bool                 is_mark;
   bool                 was_queued;  // the GPU had not come to the first event when all was there
   bool                 was_idle;    // one launch: the stream had nothing to do before it
   bool                 is_contended;
@@ -111,6 +113,7 @@ typedef struct jvgpu_sampler_s {
   uint32_t             unknown;       // launches of which the duration was not known
   int                  newest;        // the sample begun last, -1 = none yet
   uint32_t             stretches;     // seen so far
+  bool                 is_marking;    // the open span is a mark
   CUstream             last;          // of the latest launch, or JVGPU_NO_STREAM: it is gone
   uint64_t             full_ns;       // the launch waited for room: so much is under way; 0 = it did not
   uint64_t             streams_seen;  // as bits of a hash, since the last look
@@ -144,6 +147,12 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
 // Take in what is finished, where no launch follows that would.
 // pre: no capture is alive.
 jvgpu_late_t jvgpu_sampler_collect(jvgpu_sampler_t *sampler, uint32_t contenders);
+
+// The GPU had nothing to do, and this launch begins something: mark it. Clocks are low then, and the next sample would
+// not tell of that.
+// pre: no capture is alive. returns: whether it is marked.
+bool jvgpu_sampler_mark(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream,
+                        const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns);
 
 void jvgpu_sampler_end(jvgpu_sampler_t *sampler, int sample, CUstream stream, const jvgpu_stream_calls_t *calls,
                        CUresult result);
@@ -199,6 +208,12 @@ static inline bool jvgpu_sampler_is_open(const jvgpu_sampler_t *sampler)
 {
   return __atomic_load_n(&sampler->run.sample, __ATOMIC_RELAXED) >= 0 ||
          __atomic_load_n(&sampler->span.sample, __ATOMIC_RELAXED) >= 0;
+}
+
+// A mark is open: nothing else may be begun.
+static inline bool jvgpu_sampler_is_marking(const jvgpu_sampler_t *sampler)
+{
+  return __atomic_load_n(&sampler->is_marking, __ATOMIC_RELAXED);
 }
 
 #endif

@@ -158,6 +158,9 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
   how.contenders = sample->is_contended && contenders < 2 ? 2 : contenders;
   how.contenders += (double)jvgpu_now_ns() - sample->made_ns > COUNTED_NS;
   how.is_alone = is_alone(sampler, sample, contenders);
+  if (sample->is_mark) {
+    return 0;
+  }
   if (sample->shape == NULL) {
     learn_span(sampler, sample, elapsed_ns, how.is_alone);
     return 0;

@@ -42,6 +42,31 @@ static void drop_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open)
   __atomic_store_n(&open->sample, -1, __ATOMIC_RELEASE);
 }
 
+void jvgpu_sampler_drop(jvgpu_sampler_t *sampler)
+{
+  if (sampler->run.sample >= 0) {
+    drop_over(sampler, &sampler->run);
+  }
+  if (sampler->span.sample >= 0) {
+    drop_over(sampler, &sampler->span);
+  }
+  __atomic_store_n(&sampler->is_marking, false, __ATOMIC_RELAXED);
+}
+
+// A mark counts where the GPU always has something to do from its first launch on.
+static void step_mark(jvgpu_sampler_t *sampler, CUstream stream, const jvgpu_stream_calls_t *calls, uint64_t busy_ns,
+                      bool quiet)
+{
+  jvgpu_open_t  *open = &sampler->span;
+  const uint32_t made = jvgpu_sampler_launches(sampler) - open->launches;
+  if (quiet || stream != open->stream || sampler_is_last_done(sampler)) {
+    drop_over(sampler, open);
+  } else if (made >= open->wanted) {
+    close_over(sampler, open, calls, busy_ns);
+  }
+  __atomic_store_n(&sampler->is_marking, open->sample >= 0, __ATOMIC_RELAXED);
+}
+
 static void step_one(jvgpu_sampler_t *sampler, jvgpu_open_t *open, jvgpu_shape_t *shape, CUstream stream,
                      const jvgpu_stream_calls_t *calls, uint64_t busy_ns, bool quiet)
 {
@@ -83,22 +108,22 @@ static void step_one(jvgpu_sampler_t *sampler, jvgpu_open_t *open, jvgpu_shape_t
 void jvgpu_sampler_step(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream,
                         const jvgpu_stream_calls_t *calls, uint64_t busy_ns, bool quiet)
 {
-  if (sampler_try_lock(sampler)) {
+  if (!sampler_try_lock(sampler)) {
+    return;
+  }
+  if (sampler->is_marking) {
+    step_mark(sampler, stream, calls, busy_ns, quiet);
+  } else {
     step_one(sampler, &sampler->run, shape, stream, calls, busy_ns, quiet);
     step_one(sampler, &sampler->span, shape, stream, calls, busy_ns, quiet);
-    jvgpu_unlock(&sampler->lock);
   }
+  jvgpu_unlock(&sampler->lock);
 }
 
 void jvgpu_sampler_gated(jvgpu_sampler_t *sampler)
 {
   if (jvgpu_sampler_is_open(sampler) && sampler_try_lock(sampler)) {
-    if (sampler->run.sample >= 0) {
-      drop_over(sampler, &sampler->run);
-    }
-    if (sampler->span.sample >= 0) {
-      drop_over(sampler, &sampler->span);
-    }
+    jvgpu_sampler_drop(sampler);
     jvgpu_unlock(&sampler->lock);
   }
 }

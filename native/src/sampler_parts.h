@@ -59,5 +59,7 @@ bool jvgpu_stretch_is_within(const jvgpu_sampler_t *sampler, const jvgpu_sample_
 // pre: the lock is held.
 void jvgpu_sampler_open_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open, int sample, CUstream stream, uint32_t wanted,
                              uint64_t busy_ns);
+// Give up what is open. pre: the lock is held.
+void jvgpu_sampler_drop(jvgpu_sampler_t *sampler);
 
 #endif

@@ -21,11 +21,12 @@ static bool is_free(const jvgpu_sampler_t *sampler, uint32_t contenders)
   return contenders <= 1 && sampler->streams < 2 && __atomic_load_n(&sampler->is_free, __ATOMIC_RELAXED);
 }
 
-// The GPU was not at its first event when its last was recorded, and is not at its last now.
+// The GPU was not at its first event when its last was recorded (in a mark it was seen at work meanwhile), and is not
+// at its last now.
 static bool is_still_queued(const jvgpu_sample_t *sample)
 {
-  return __atomic_load_n(&sample->state, __ATOMIC_ACQUIRE) == JVGPU_SAMPLE_PENDING && sample->was_queued &&
-         jvgpu_real.cuEventQuery(sample->ended) != CUDA_SUCCESS;
+  return __atomic_load_n(&sample->state, __ATOMIC_ACQUIRE) == JVGPU_SAMPLE_PENDING &&
+         (sample->was_queued || sample->is_mark) && jvgpu_real.cuEventQuery(sample->ended) != CUDA_SUCCESS;
 }
 
 void jvgpu_stretch_begin(jvgpu_sampler_t *sampler, int index, CUstream stream, uint32_t contenders)
@@ -75,7 +76,9 @@ int64_t jvgpu_stretch_owed_ns(const jvgpu_sampler_t *sampler, const jvgpu_sample
   }
   const double elapsed_ns = (double)elapsed_ms * 1e6;
   const bool   may_hold_turn = elapsed_ns > charged_ns * MOST_CUT_PART && elapsed_ns > charged_ns + LEAST_TURN_NS;
-  if (may_hold_turn || elapsed_ns < charged_ns * LEAST_PART || elapsed_ns > charged_ns * MOST_PART) {
+  // A clock that rises from its lowest does make more.
+  const bool is_far = elapsed_ns < charged_ns * LEAST_PART || (elapsed_ns > charged_ns * MOST_PART && !sample->is_mark);
+  if (may_hold_turn || is_far) {
     return 0;
   }
   return (int64_t)(elapsed_ns - charged_ns);
