@@ -40,6 +40,44 @@ class Totals:
             self.throttled + other.throttled,
         )
 
+    def __sub__(self, earlier: Totals) -> Totals:
+        return Totals(
+            self.launches - earlier.launches,
+            self.busy_ns - earlier.busy_ns,
+            self.waited_ns - earlier.waited_ns,
+            self.sm_ns - earlier.sm_ns,
+            self.gated_ns - earlier.gated_ns,
+            self.throttled - earlier.throttled,
+        )
+
+
+@dataclass(frozen=True)
+class Governed:
+    """What the governor counted of one claim on one device so far.
+
+    Attributes:
+        windows: Windows that it was given.
+        overruns: Windows for which others had to wait longer than its work should have taken.
+        violations: Seconds in which it always wanted its promised share and did not have it.
+        closed_ns: Time that its gate was closed.
+        missed: Seconds in which it would have used what it is guaranteed, and had less.
+    """
+
+    windows: int = 0
+    overruns: int = 0
+    violations: int = 0
+    closed_ns: int = 0
+    missed: int = 0
+
+    def __add__(self, other: Governed) -> Governed:
+        return Governed(
+            self.windows + other.windows,
+            self.overruns + other.overruns,
+            self.violations + other.violations,
+            self.closed_ns + other.closed_ns,
+            self.missed + other.missed,
+        )
+
 
 @dataclass(frozen=True)
 class Rates:

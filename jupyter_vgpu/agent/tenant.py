@@ -6,12 +6,15 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from jupyter_vgpu.agent.figures import NS, History, Rates, Totals
+from jupyter_vgpu.agent.figures import NS, Governed, History, Rates, Totals
 from jupyter_vgpu.agent.overhead import Held, Overhead
 from jupyter_vgpu.backends import Enforcement
 from jupyter_vgpu.model import Claim, Device, Grant
 from jupyter_vgpu.pages import Reading, Slot, TenantPages
 from jupyter_vgpu.steering import Guaranteed, Steered, Steering
+
+# Of what a process says: what only grows while it lives.
+_COUNTERS = ("launches", "waited_ns", "busy_ns", "refused", "gated_ns", "throttled", "sm_ns")
 
 # Threads of one process that may stand at a gate at a time, for a figure that could be.
 MOST_THREADS = 1024
@@ -63,7 +66,9 @@ class Tenant:
         self._devices = devices
         self._steering = steering
         self._past = [Totals()] * len(claim.grants)
-        self._of_ended_parts = [Totals()] * len(claim.grants)
+        self._of_ended_parts = [(Totals(), Governed())] * len(claim.grants)
+        # Who comes from an earlier agent brings along what it did there: `None` until it has brought all.
+        self._brought: dict[int, list[Totals] | None] = {}
         self._history = History()
         self._contenders = [0] * len(claim.grants)
         self._overheads = [Overhead() for _ in claim.grants]
@@ -75,6 +80,7 @@ class Tenant:
         self._launches: dict[tuple[str, object], int] = {}
         self._signature = 0
         self._readings: dict[tuple[Slot, int], Reading] = {}
+        self._furthest: dict[tuple[Slot, int], Reading] = {}
         self.pages = TenantPages(len(claim.grants))
         for index, grant in enumerate(claim.grants):
             self.limit_to(index, grant)
@@ -90,8 +96,9 @@ class Tenant:
             pid: Of the host.
             pidfd: Readable once it is dead.
             now: Unix seconds.
-            is_renewal: Whether it held memory under an earlier agent, and carries that over into its page. What NVML
-                saw of it counts until `moved`, so that none of it is free in between.
+            is_renewal: Whether it was attached under an earlier agent, and carries its figures over into its page.
+                What NVML saw of it counts until `moved`, so that none of its memory is free in between; what it did
+                until then was counted there.
         """
         slot = self.pages.take_slot(pid)
         if slot is None:
@@ -99,6 +106,8 @@ class Tenant:
         process = Process(pid, pidfd, slot, now)
         self.processes[pid] = process
         self.verification = None
+        if is_renewal:
+            self._brought[pid] = None
         for index, overhead in enumerate(self._overheads):
             if not (is_renewal and overhead.begin_move(pid)):
                 overhead.forget(pid)
@@ -106,14 +115,16 @@ class Tenant:
         return process
 
     def is_moving(self, pid: int) -> bool:
-        """Return whether a process is still counted by what NVML saw of it before it attached."""
-        return any(overhead.is_moving(pid) for overhead in self._overheads)
+        """Return whether a process is still carrying its figures over into its page."""
+        return pid in self._brought and self._brought[pid] is None
 
     def moved(self, pid: int) -> None:
         """Count a process by its page from now on, and by what it has beyond that."""
         process = self.processes.get(pid)
         if process is None:
             return
+        if self.is_moving(pid):
+            self._brought[pid] = [_totals(self.reading(process, index)) for index in range(len(self.claim.grants))]
         for index, overhead in enumerate(self._overheads):
             overhead.end_move(pid, self.granted_bytes(process, index))
             self._publish_overhead(index)
@@ -122,9 +133,12 @@ class Tenant:
         """Return the process, forgotten and its slot cleared; what it did stays counted."""
         process = self.processes.pop(pid, None)
         if process is not None:
-            self._past = [past + _totals(self.reading(process, index)) for index, past in enumerate(self._past)]
+            self._past = [past + self._done(process, index) for index, past in enumerate(self._past)]
             self.pages.clear_slot(process.slot)
             self._sampled.pop(pid, None)
+            self._brought.pop(pid, None)
+            for index in range(len(self._past)):
+                self._furthest.pop((process.slot, index), None)
             for index, overhead in enumerate(self._overheads):
                 overhead.keep(self.processes.keys() | self._strays[index])
                 self._publish_overhead(index)
@@ -162,17 +176,20 @@ class Tenant:
         """Return what a process uses of the claim's device at `index`.
 
         Never more memory than the device has, never more time than the claim has existed, and never more launches than
-        nanoseconds in it.
+        nanoseconds in it. No counter ever falls, whatever the process writes.
         """
         signature = self.pages.signature()
         if signature != self._signature:
             self._signature = signature
             self._readings.clear()
         if (known := self._readings.get((process.slot, index))) is None:
-            known = self._readings[process.slot, index] = self._read(process, index)
+            known = self._believable(process, index)
+            if (furthest := self._furthest.get((process.slot, index))) is not None:
+                known = _not_behind(known, furthest)
+            self._readings[process.slot, index] = self._furthest[process.slot, index] = known
         return known
 
-    def _read(self, process: Process, index: int) -> Reading:
+    def _believable(self, process: Process, index: int) -> Reading:
         reading = self.pages.read(process.slot, index)
         most_bytes = self.total_bytes(index)
         most_ns = int(self._age_seconds() * NS)
@@ -242,18 +259,40 @@ class Tenant:
 
     def totals(self, index: int) -> Totals:
         """Return what was done on the device at `index` since the claim was bound here; a death takes nothing off."""
-        readings = (self.reading(process, index) for process in self.processes.values())
-        return sum(map(_totals, readings), self._past[index])
+        return sum((self._done(process, index) for process in self.processes.values()), self._past[index])
 
-    def of_ended_parts(self, index: int) -> Totals:
-        """Return what was done on the device at `index` in parts of this slice that are no more."""
+    def _done(self, process: Process, index: int) -> Totals:
+        return self._here(process.pid, index, self.reading(process, index))
+
+    def _here(self, pid: int, index: int, reading: Reading) -> Totals:
+        """Return what of a process's figures it did since it attached here, and not under an earlier agent."""
+        if pid not in self._brought:
+            return _totals(reading)
+        brought = self._brought[pid]
+        return Totals() if brought is None else _totals(reading) - brought[index]
+
+    def governed(self, index: int) -> Governed:
+        """Return what the governor counted on the device at `index`; nothing where nobody governs."""
+        steered, kept = self.steered(index), self.guaranteed(index)
+        missed = kept.violations if kept is not None else 0
+        if steered is None:
+            return Governed(missed=missed)
+        return Governed(steered.windows, steered.overruns, steered.violations, steered.closed_ns, missed)
+
+    def of_ended_parts(self, index: int) -> tuple[Totals, Governed]:
+        """Return what was done, and counted, on the device at `index` in parts of this slice that are no more."""
         return self._of_ended_parts[index]
 
     def take_over(self, part: Tenant) -> None:
-        """Count what was done in a part of this slice, whose last process has ended, as the slice's from now on."""
-        known = zip(self.claim.grants, self._of_ended_parts, strict=True)
-        done = {grant.uuid: part.totals(index) for index, grant in enumerate(part.claim.grants)}
-        self._of_ended_parts = [ended + done.get(grant.uuid, Totals()) for grant, ended in known]
+        """Count what was done in a part of this slice, whose last process has ended, as the slice's from now on.
+
+        Before the part is closed.
+        """
+        of_part = {grant.uuid: index for index, grant in enumerate(part.claim.grants)}
+        for index, grant in enumerate(self.claim.grants):
+            if (there := of_part.get(grant.uuid)) is not None:
+                done, governed = self._of_ended_parts[index]
+                self._of_ended_parts[index] = (done + part.totals(there), governed + part.governed(there))
 
     def held(self) -> list[Grant]:
         """Return what the processes still hold, as grants without a share, for placement after a release.
@@ -312,7 +351,10 @@ class Tenant:
         self._history.add(
             now,
             [
-                sum((_totals(readings[index]) for readings in self._sampled.values()), self._past[index])
+                sum(
+                    (self._here(pid, index, readings[index]) for pid, readings in self._sampled.items()),
+                    self._past[index],
+                )
                 for index in devices
             ],
         )
@@ -326,3 +368,10 @@ def _totals(reading: Reading) -> Totals:
     return Totals(
         reading.launches, reading.busy_ns, reading.waited_ns, reading.sm_ns, reading.gated_ns, reading.throttled
     )
+
+
+def _not_behind(reading: Reading, furthest: Reading) -> Reading:
+    """Return a reading of which no counter is less than it was: Prometheus takes one that falls for a new one."""
+    counters = {name: getattr(furthest, name) for name in _COUNTERS}
+    behind = {name: count for name, count in counters.items() if getattr(reading, name) < count}
+    return replace(reading, **behind) if behind else reading

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jupyter_vgpu.agent.claims import ClaimBook
 from jupyter_vgpu.agent.events import Event
-from jupyter_vgpu.agent.figures import NS, Rates
+from jupyter_vgpu.agent.figures import NS, Governed, Rates
 from jupyter_vgpu.agent.peers import process_name
 from jupyter_vgpu.agent.service import Agent
 from jupyter_vgpu.agent.subslices import merged
@@ -163,7 +163,7 @@ def usage_with_parts(tenant: Tenant, agent: Agent, now: float) -> UsageInfo:
 
 def _used_view(tenant: Tenant, index: int, agent: Agent) -> UsageDeviceInfo:
     grant, rates = tenant.claim.grants[index], tenant.rates(index)
-    totals = tenant.totals(index) + tenant.of_ended_parts(index)
+    totals = tenant.totals(index) + tenant.of_ended_parts(index)[0]
     return {
         "uuid": grant.uuid,
         "name": _device_name(grant.uuid, agent.book),
@@ -190,13 +190,19 @@ def _governed_view(tenant: Tenant, index: int) -> GovernedInfo | None:
     steered = tenant.steered(index)
     if steered is None:
         return None
+    governed = _governed_in_all(tenant, index)
     return {
         "entitled": steered.entitled,
-        "windows": steered.windows,
-        "overruns": steered.overruns,
-        "violations": steered.violations,
-        "closed_seconds": steered.closed_ns / NS,
+        "windows": governed.windows,
+        "overruns": governed.overruns,
+        "violations": governed.violations,
+        "closed_seconds": governed.closed_ns / NS,
     }
+
+
+def _governed_in_all(tenant: Tenant, index: int) -> Governed:
+    """Return what the governor counted of a slice, and of those of its parts that are no more."""
+    return tenant.governed(index) + tenant.of_ended_parts(index)[1]
 
 
 def _guaranteed_view(tenant: Tenant, index: int) -> OfGuarantee:
@@ -206,7 +212,7 @@ def _guaranteed_view(tenant: Tenant, index: int) -> OfGuarantee:
     return {
         "guaranteed": {
             "least": kept.least,
-            "violations": kept.violations,
+            "violations": _governed_in_all(tenant, index).missed,
             "in_a_row": kept.in_a_row,
             "raised": kept.is_raised,
         }

@@ -10,6 +10,10 @@ typedef struct seat_s {
   jvgpu_steered_device_t *device;
   uint32_t                place;
   uint32_t                number;  // of the device in the group
+  // What was counted there before the group: its devices' counts differ, and none may fall.
+  uint64_t windows;
+  uint64_t overruns;
+  uint64_t violations;
 } seat_t;
 
 struct jvgpu_group_s {
@@ -78,7 +82,13 @@ static void seat(jvgpu_group_t *group, const struct jvgpu_tenant_s *tenant)
     for (uint32_t place = 0; place < device->count; place++) {
       if (device->steered[place]->tenant == tenant) {
         cohort->members[member].devices |= UINT64_C(1) << i;
-        group->seats[next++] = (seat_t){.device = device, .place = place, .number = i};
+        const jvgpu_runner_t *own = &device->runners[place];
+        group->seats[next++] = (seat_t){.device = device,
+                                        .place = place,
+                                        .number = i,
+                                        .windows = own->windows,
+                                        .overruns = own->overruns,
+                                        .violations = own->violations};
       }
     }
   }
@@ -86,6 +96,9 @@ static void seat(jvgpu_group_t *group, const struct jvgpu_tenant_s *tenant)
   const seat_t *seat = &group->seats[group->first[member]];
   cohort->runners[member] = afresh(&seat->device->runners[seat->place], false);
   cohort->runners[member].budget_ns *= part_of(cohort, member);
+  cohort->runners[member].windows = 0;
+  cohort->runners[member].overruns = 0;
+  cohort->runners[member].violations = 0;
 }
 
 static void seat_all(jvgpu_group_t *group)
@@ -200,6 +213,9 @@ static void write(jvgpu_group_t *group, uint32_t index, jvgpu_records_t *records
     own->bound_ns = rank->bound_ns;
     own->least = rank->least;
     own->budget_ns /= part_of(cohort, index);
+    own->windows += seat->windows;
+    own->overruns += seat->overruns;
+    own->violations += seat->violations;
     own->use = cohort->members[index].use;
     own->entitled = cohort->members[index].entitled;
     jvgpu_steered_write(steered, own, records, at_ns);

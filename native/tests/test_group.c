@@ -270,8 +270,83 @@ static void groups_that_are_formed_anew(void)
   end(&node);
 }
 
+// Counters of a claim on its devices, as the agent shows them.
+typedef struct counters_s {
+  uint64_t windows[GANG_DEVICES], overruns[GANG_DEVICES], violations[GANG_DEVICES];
+} counters_t;
+
+static counters_t counters_of(const node_t *node, uint32_t i)
+{
+  counters_t counters = {0};
+  for (uint32_t d = 0; d < GANG_DEVICES; d++) {
+    for (uint32_t place = 0; place < node->devices[d].count; place++) {
+      if (node->devices[d].steered[place]->tenant == node->tenants[i]) {
+        const jvgpu_runner_t *runner = &node->devices[d].runners[place];
+        counters.windows[d] = runner->windows;
+        counters.overruns[d] = runner->overruns;
+        counters.violations[d] = runner->violations;
+      }
+    }
+  }
+  return counters;
+}
+
+static bool has_fallen(const counters_t *before, const counters_t *now)
+{
+  bool has_fallen = false;
+  for (uint32_t d = 0; d < GANG_DEVICES; d++) {
+    has_fallen = has_fallen || now->windows[d] < before->windows[d] || now->overruns[d] < before->overruns[d] ||
+                 now->violations[d] < before->violations[d];
+  }
+  return has_fallen;
+}
+
+static void count_one_device_further(node_t *node, uint32_t d)
+{
+  for (uint32_t place = 0; place < node->devices[d].count; place++) {
+    node->devices[d].runners[place].windows += 1000;
+    node->devices[d].runners[place].overruns += 1000;
+    node->devices[d].runners[place].violations += 1000;
+  }
+}
+
+// catches a bug where a group gave all devices of a claim the counts of its first
+static void counters_that_never_fall(void)
+{
+  node_t   node;
+  uint32_t falls = 0, leaps = 0;
+  begin(&node);
+  const uint32_t first = claim(&node, all_reduce, 500000, ALL), second = claim(&node, all_reduce, 500000, ALL);
+  const uint32_t claims[] = {first, second};
+  for (uint32_t round = 0; round < 4; round++) {
+    jvgpu_gangs_dissolve(node.gangs);
+    count_one_device_further(&node, round % GANG_DEVICES);
+    counters_t before[2];
+    for (uint32_t i = 0; i < 2; i++) {
+      before[i] = counters_of(&node, claims[i]);
+    }
+    for (uint32_t step = 0; step < 20; step++) {
+      run(&node, 0.1);
+      for (uint32_t i = 0; i < 2; i++) {
+        const counters_t now = counters_of(&node, claims[i]);
+        falls += has_fallen(&before[i], &now);
+        for (uint32_t d = 0; d < GANG_DEVICES; d++) {
+          leaps += now.windows[d] - before[i].windows[d] > 100;
+        }
+        before[i] = now;
+      }
+    }
+  }
+  const counters_t last = counters_of(&node, first);
+  CHECK("whatever groups are formed and dissolved, no counter of a claim on a device falls", falls == 0);
+  CHECK("nor leaps to what another device's is", leaps == 0);
+  CHECK("windows of a group count on each of its devices", last.windows[0] > 2000 && last.windows[1] > 2000);
+  end(&node);
+}
+
 int main(void)
 {
+  counters_that_never_fall();
   one_that_comes_beside_one();
   one_that_stops();
   a_page_full_of_lies();
