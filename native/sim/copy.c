@@ -89,7 +89,8 @@ CUresult sim_copy_async(const CUDA_MEMCPY3D *copy, CUstream handle, sim_face_t f
   return sim_stream_do(stream, &work);
 }
 
-// A synchronous copy runs on the caller's default stream, behind what is queued there.
+// A synchronous copy runs on the caller's default stream, behind what is queued there. Within the device nobody waits
+// for it. source: CUDA Driver API 13.0, "API synchronization behavior".
 CUresult sim_copy_now(const CUDA_MEMCPY3D *copy, sim_face_t face)
 {
   CUstream stream;
@@ -103,11 +104,15 @@ CUresult sim_copy_now(const CUDA_MEMCPY3D *copy, sim_face_t face)
   if (result != CUDA_SUCCESS || copy == NULL) {
     return result != CUDA_SUCCESS ? result : CUDA_ERROR_INVALID_VALUE;
   }
+  if (!sim_copy_crosses(copy)) {
+    const sim_work_t work = {.kind = CU_GRAPH_NODE_TYPE_MEMCPY, .of.copy = *copy};
+    return sim_stream_do(stream, &work);
+  }
   sim_stream_wait(stream);
   // The copy engines take no turns with others' work, and the host waits for what comes or goes over its link.
   const uint64_t due_ns = sim_now_ns() + sim_copy_ns(copy, stream->context->device);
   result = sim_copy_run(copy);
-  if (result == CUDA_SUCCESS && sim_copy_crosses(copy)) {
+  if (result == CUDA_SUCCESS) {
     sim_sleep_until(due_ns);
     sim_host_resume(due_ns);
   }
@@ -213,3 +218,35 @@ SIM_TWINS(cuMemcpy2DUnaligned_v2, ptds, (const CUDA_MEMCPY2D *copy), flat_now(co
 SIM_TWINS(cuMemcpy2DAsync_v2, ptsz, (const CUDA_MEMCPY2D *copy, CUstream stream), flat_async(copy, stream, face))
 SIM_TWINS(cuMemcpy3D_v2, ptds, (const CUDA_MEMCPY3D *copy), sim_copy_now(copy, face))
 SIM_TWINS(cuMemcpy3DAsync_v2, ptsz, (const CUDA_MEMCPY3D *copy, CUstream stream), sim_copy_async(copy, stream, face))
+
+// All devices share one address space, so whose context an address is of says nothing more.
+static CUDA_MEMCPY3D of_peers(const CUDA_MEMCPY3D_PEER *peers)
+{
+  _Static_assert(sizeof(CUDA_MEMCPY3D) == sizeof *peers, "the same but for the contexts, in place of what is reserved");
+  CUDA_MEMCPY3D copy;
+  memcpy(&copy, peers, sizeof copy);
+  copy.reserved0 = NULL;
+  copy.reserved1 = NULL;
+  return copy;
+}
+
+static CUresult peers_now(const CUDA_MEMCPY3D_PEER *peers, sim_face_t face)
+{
+  if (peers == NULL) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const CUDA_MEMCPY3D copy = of_peers(peers);
+  return sim_copy_now(&copy, face);
+}
+
+static CUresult peers_async(const CUDA_MEMCPY3D_PEER *peers, CUstream stream, sim_face_t face)
+{
+  if (peers == NULL) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  const CUDA_MEMCPY3D copy = of_peers(peers);
+  return sim_copy_async(&copy, stream, face);
+}
+
+SIM_TWINS(cuMemcpy3DPeer, ptds, (const CUDA_MEMCPY3D_PEER *copy), peers_now(copy, face))
+SIM_TWINS(cuMemcpy3DPeerAsync, ptsz, (const CUDA_MEMCPY3D_PEER *copy, CUstream stream), peers_async(copy, stream, face))

@@ -163,6 +163,24 @@ typedef struct CUDA_MEMCPY3D_st {
   size_t       WidthInBytes, Height, Depth;
 } CUDA_MEMCPY3D;
 
+typedef struct CUDA_MEMCPY3D_PEER_st {
+  size_t       srcXInBytes, srcY, srcZ, srcLOD;
+  CUmemorytype srcMemoryType;
+  const void  *srcHost;
+  CUdeviceptr  srcDevice;
+  CUarray      srcArray;
+  CUcontext    srcContext;
+  size_t       srcPitch, srcHeight;
+  size_t       dstXInBytes, dstY, dstZ, dstLOD;
+  CUmemorytype dstMemoryType;
+  void        *dstHost;
+  CUdeviceptr  dstDevice;
+  CUarray      dstArray;
+  CUcontext    dstContext;
+  size_t       dstPitch, dstHeight;
+  size_t       WidthInBytes, Height, Depth;
+} CUDA_MEMCPY3D_PEER;
+
 #endif  // JVGPU_SIM_CHECK_HEADERS
 
 #define SIM_API __attribute__((visibility("default")))

@@ -70,6 +70,46 @@ typedef struct CUmemLocation_st {
   CUmemLocationType type;
   int               id;
 } CUmemLocation;
+typedef enum CUmemcpySrcAccessOrder_enum {
+  CU_MEMCPY_SRC_ACCESS_ORDER_INVALID = 0,
+  CU_MEMCPY_SRC_ACCESS_ORDER_STREAM = 1,
+  CU_MEMCPY_SRC_ACCESS_ORDER_ANY = 3
+} CUmemcpySrcAccessOrder;
+typedef struct CUmemcpyAttributes_st {
+  CUmemcpySrcAccessOrder srcAccessOrder;
+  CUmemLocation          srcLocHint, dstLocHint;
+  unsigned int           flags;
+} CUmemcpyAttributes;
+typedef enum CUmemcpy3DOperandType_enum {
+  CU_MEMCPY_OPERAND_TYPE_POINTER = 1,
+  CU_MEMCPY_OPERAND_TYPE_ARRAY = 2
+} CUmemcpy3DOperandType;
+typedef struct CUoffset3D_st {
+  size_t x, y, z;
+} CUoffset3D;
+typedef struct CUextent3D_st {
+  size_t width, height, depth;
+} CUextent3D;
+typedef struct CUmemcpy3DOperand_st {
+  CUmemcpy3DOperandType type;
+  union {
+    struct {
+      CUdeviceptr   ptr;
+      size_t        rowLength, layerHeight;
+      CUmemLocation locHint;
+    } ptr;
+    struct {
+      CUarray    array;
+      CUoffset3D offset;
+    } array;
+  } op;
+} CUmemcpy3DOperand;
+typedef struct CUDA_MEMCPY3D_BATCH_OP_st {
+  CUmemcpy3DOperand      src, dst;
+  CUextent3D             extent;
+  CUmemcpySrcAccessOrder srcAccessOrder;
+  unsigned int           flags;
+} CUDA_MEMCPY3D_BATCH_OP;
 typedef enum CUmemAllocationType_enum {
   CU_MEM_ALLOCATION_TYPE_PINNED = 1,
   CU_MEM_ALLOCATION_TYPE_MANAGED = 2

@@ -261,6 +261,7 @@ static void bind_cuda(void *handle)
   ASK(cuGraphNodeGetType);
   ASK(cuStreamGetDevice);
   ASK(cuMemGetAddressRange_v2);
+  ASK(cuPointerGetAttributes);
 #undef ASK
 }
 

@@ -4,6 +4,7 @@
 #define JVGPU_REAL_H
 
 #include "cuda_abi.h"
+#include "cuda_abi_copy.h"
 
 typedef struct jvgpu_real_s {
 #define CU(name, parameters, arguments) CUresult(*name) parameters;
@@ -50,6 +51,7 @@ typedef struct jvgpu_real_s {
   CUresult (*cuGraphNodeGetType)(CUgraphNode node, int *type);
   CUresult (*cuStreamGetDevice)(CUstream stream, CUdevice *dev);
   CUresult (*cuMemGetAddressRange_v2)(CUdeviceptr *base, size_t *bytes, CUdeviceptr dptr);
+  CUresult (*cuPointerGetAttributes)(unsigned int count, int *attributes, void **values, CUdeviceptr dptr);
   nvmlReturn_t (*nvmlDeviceGetUUID)(nvmlDevice_t device, char *uuid, unsigned int length);
 } jvgpu_real_t;
 

@@ -1,6 +1,7 @@
 // Our own declarations of the driver's structures against NVIDIA's header, where it is installed.
 // Nothing to run: it compiles or it does not.
 
+#define __CUDA_API_VERSION_INTERNAL  // what CUDA < 3.2 had, too
 #include <cuda.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -67,6 +68,45 @@ _Static_assert(offsetof(CUDA_GRAPH_INSTANTIATE_PARAMS, flags) == 0 &&
                    offsetof(CUDA_GRAPH_INSTANTIATE_PARAMS, result_out) == 24 &&
                    CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD == 2 && CUDA_GRAPH_INSTANTIATE_ERROR == 1,
                "CUDA_GRAPH_INSTANTIATE_PARAMS");
+
+// Copies.
+_Static_assert(sizeof(CUDA_MEMCPY2D_v1) == 96 && offsetof(CUDA_MEMCPY2D_v1, srcMemoryType) == 8 &&
+                   offsetof(CUDA_MEMCPY2D_v1, srcDevice) == 24 && offsetof(CUDA_MEMCPY2D_v1, srcPitch) == 40 &&
+                   offsetof(CUDA_MEMCPY2D_v1, dstMemoryType) == 52 && offsetof(CUDA_MEMCPY2D_v1, dstDevice) == 64 &&
+                   offsetof(CUDA_MEMCPY2D_v1, dstPitch) == 80 && offsetof(CUDA_MEMCPY2D_v1, WidthInBytes) == 84 &&
+                   offsetof(CUDA_MEMCPY2D_v1, Height) == 88,
+               "CUDA_MEMCPY2D_v1");
+_Static_assert(sizeof(CUDA_MEMCPY3D_v1) == 144 && offsetof(CUDA_MEMCPY3D_v1, srcMemoryType) == 16 &&
+                   offsetof(CUDA_MEMCPY3D_v1, srcDevice) == 32 && offsetof(CUDA_MEMCPY3D_v1, srcPitch) == 56 &&
+                   offsetof(CUDA_MEMCPY3D_v1, dstMemoryType) == 80 && offsetof(CUDA_MEMCPY3D_v1, dstDevice) == 96 &&
+                   offsetof(CUDA_MEMCPY3D_v1, dstPitch) == 120 && offsetof(CUDA_MEMCPY3D_v1, WidthInBytes) == 128 &&
+                   offsetof(CUDA_MEMCPY3D_v1, Depth) == 136,
+               "CUDA_MEMCPY3D_v1");
+_Static_assert(sizeof(CUDA_MEMCPY2D) == 128 && offsetof(CUDA_MEMCPY2D, srcMemoryType) == 16 &&
+                   offsetof(CUDA_MEMCPY2D, srcDevice) == 32 && offsetof(CUDA_MEMCPY2D, srcPitch) == 48 &&
+                   offsetof(CUDA_MEMCPY2D, dstMemoryType) == 72 && offsetof(CUDA_MEMCPY2D, dstDevice) == 88 &&
+                   offsetof(CUDA_MEMCPY2D, dstPitch) == 104 && offsetof(CUDA_MEMCPY2D, WidthInBytes) == 112 &&
+                   offsetof(CUDA_MEMCPY2D, Height) == 120,
+               "CUDA_MEMCPY2D");
+#define SOLID_IS_AS_OURS(type)                                                                                    \
+  _Static_assert(sizeof(type) == 200 && offsetof(type, srcMemoryType) == 32 && offsetof(type, srcDevice) == 48 && \
+                     offsetof(type, srcPitch) == 72 && offsetof(type, dstMemoryType) == 120 &&                    \
+                     offsetof(type, dstDevice) == 136 && offsetof(type, dstPitch) == 160 &&                       \
+                     offsetof(type, WidthInBytes) == 176 && offsetof(type, Height) == 184 &&                      \
+                     offsetof(type, Depth) == 192,                                                                \
+                 #type)
+SOLID_IS_AS_OURS(CUDA_MEMCPY3D);
+SOLID_IS_AS_OURS(CUDA_MEMCPY3D_PEER);
+_Static_assert(CU_MEMORYTYPE_HOST == 1 && CU_MEMORYTYPE_DEVICE == 2 && CU_MEMORYTYPE_ARRAY == 3 &&
+                   CU_MEMORYTYPE_UNIFIED == 4 && CU_POINTER_ATTRIBUTE_MEMORY_TYPE == 2 &&
+                   CU_POINTER_ATTRIBUTE_IS_MANAGED == 8 && CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL == 9,
+               "where memory is");
+#if CUDA_VERSION >= 12080
+_Static_assert(sizeof(CUDA_MEMCPY3D_BATCH_OP) == 112 && offsetof(CUDA_MEMCPY3D_BATCH_OP, dst) == 40 &&
+                   offsetof(CUDA_MEMCPY3D_BATCH_OP, extent) == 80 && offsetof(CUmemcpy3DOperand, op) == 8 &&
+                   CU_MEMCPY_OPERAND_TYPE_POINTER == 1 && CU_MEMCPY_OPERAND_TYPE_ARRAY == 2,
+               "CUDA_MEMCPY3D_BATCH_OP");
+#endif
 
 // Contexts.
 _Static_assert(CU_LIMIT_STACK_SIZE == 0 && CU_LIMIT_PRINTF_FIFO_SIZE == 1 && CU_LIMIT_MALLOC_HEAP_SIZE == 2 &&

@@ -10,22 +10,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from harness.copying import COPIES
+
 ROWS = Path(__file__).parents[2] / "native" / "src" / "entrypoints.def"
+# Newer than the simulated board's driver.
+TOO_NEW = "WithAttributesAsync"
 TAKES_TIME = re.compile(r"^CU\((cu(?:Launch|GraphLaunch|Memset|Memcpy)\w*),", re.MULTILINE)
 
 # Calls each function once the gate is closed, and says which of them did not wait.
-CALLER = """
-import ctypes, re
+CALLER = (
+    COPIES
+    + """
+import re
 from jupyter_vgpu.client import UserClient
 
 client = UserClient.from_environment()
-driver = ctypes.CDLL("libcuda.so.1")
-size, word, place = ctypes.c_size_t, ctypes.c_uint, ctypes.c_uint64
 start()
 module = ok(cu.cuModuleLoadData(b"any text\\0"))
 busy, short = (place(int(ok(cu.cuModuleGetFunction(module, b"sim_busy_%dus" % us)))) for us in (5000, 10))
 stream = place(int(ok(cu.cuStreamCreate(1))))
-data = int(ok(cu.cuMemAlloc(1 << 16)))
+data, context = int(ok(cu.cuMemAlloc(1 << 16))), int(ok(cu.cuCtxGetCurrent()))
+arrays = array_of(4096), array_of(4096)
 ok((cu.cuStreamBeginCapture(stream.value, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)[0], None))
 ok((cu.cuLaunchKernel(short.value, 1, 1, 1, 32, 1, 1, 0, stream.value, 0, 0)[0], None))
 graph = place(int(ok(cu.cuGraphInstantiate(ok(cu.cuStreamEndCapture(stream.value)), 0))))
@@ -48,8 +53,6 @@ fixed = {
     "cuLaunchGrid": [short, 1, 1],
     "cuLaunchGridAsync": [short, 1, 1, stream],
     "cuGraphLaunch": [graph, stream],
-    "cuMemcpyDtoD_v2": [place(data), place(data + 4096), size(4096)],
-    "cuMemcpyDtoDAsync_v2": [place(data), place(data + 4096), size(4096), stream],
 }
 
 # The board's answer for what real drivers have for CUDA 3 alone; by then it has waited.
@@ -60,6 +63,8 @@ def arguments(name):
     plain = name.removesuffix("_ptsz").removesuffix("_ptds")
     if plain in fixed:
         return fixed[plain]
+    if plain.startswith("cuMemcpy"):
+        return given(name, data, data + 32768, 4096, stream, context=context, arrays=arrays)
     value = next(kind for bits, kind in VALUES.items() if re.search(rf"D{bits}(?!D)", plain))
     rows = [place(data), size(256), value(7), size(16), size(16)]
     return (rows if "D2D" in plain else [place(data), value(7), size(64)]) + ([stream] if "Async" in plain else [])
@@ -81,12 +86,13 @@ def waits(name):
 
 say(*[name for name in NAMES if not waits(name)])
 """
+)
 
 
 def test_every_function_that_takes_gpu_time_waits_at_a_closed_gate(claim: Callable[..., Any]) -> None:
     """CASES 34, and its siblings: per-thread streams, CUDA 3's launches, fills and copies of every shape."""
-    names = TAKES_TIME.findall(ROWS.read_text())
-    assert len(names) > 30
+    names = [name for name in TAKES_TIME.findall(ROWS.read_text()) if TOO_NEW not in name]
+    assert len(names) > 80
 
     said = claim(1 << 30, share="1/8", ceiling="1/8").says(CALLER.replace("NAMES", repr(names)))
 
