@@ -26,8 +26,11 @@ export interface IPlotData {
 
 const HEIGHT = 110;
 const SHADE = '4d';
-/* Between times of day on the axis, in seconds: uPlot's own leave a panel's five minutes with one. */
-const STEPS = [10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600];
+/*
+ * Between times of day on the axis, in seconds: uPlot's own leave a panel's
+ * five minutes with one, and without the three minutes a narrow one's with none.
+ */
+const STEPS = [10, 20, 30, 60, 120, 180, 300, 600, 1200, 1800, 3600];
 /* Half of what a time of day takes on the axis, in pixels. */
 const HALF_CLOCK = 22;
 const FONT = '10px system-ui, sans-serif';
