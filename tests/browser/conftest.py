@@ -218,13 +218,22 @@ def python_runner(folder: Path) -> Iterator[Callable[..., Path]]:
 
 
 @pytest.fixture
-def keep_picture(page: Page) -> Callable[[str], None]:
-    """Return a function that keeps a picture of the page, if $JUPYTER_VGPU_PICTURES names a folder for them."""
+def keep_picture(page: Page) -> Callable[..., None]:
+    """Return a function that keeps a picture of the page, if $JUPYTER_VGPU_PICTURES names a folder for them.
+
+    With a height in pixels, it is one of a page as high as that; with seconds, one of the page after so long.
+    """
     folder = os.environ.get("JUPYTER_VGPU_PICTURES")
 
-    def keep(name: str) -> None:
-        if folder:
-            page.screenshot(path=Path(folder) / f"{name}.png")
+    def keep(name: str, height: int | None = None, after_seconds: float = 0.0) -> None:
+        if not folder:
+            return
+        before = page.viewport_size
+        assert before is not None
+        page.set_viewport_size({**before, "height": height or before["height"]})
+        page.wait_for_timeout(max(1.0, after_seconds) * 1000)  # the page takes in its new size
+        page.screenshot(path=Path(folder) / f"{name}.png")
+        page.set_viewport_size(before)
 
     return keep
 

@@ -38,7 +38,7 @@ def test_a_student_picks_a_quarter_and_watches_it_and_another_sees_nothing_of_th
     browser: Browser,
     run_python: Callable[..., Path],
     free_port: int,
-    keep_picture: Callable[[str], None],
+    keep_picture: Callable[..., None],
 ) -> None:
     log = run_python(str(DEMO), "--port", str(free_port), "--board", "a100-80")
     password = password_of(log)
@@ -69,8 +69,9 @@ def test_a_student_picks_a_quarter_and_watches_it_and_another_sees_nothing_of_th
     page.keyboard.press("Control+Enter")
     expect(held).to_contain_text(re.compile(r"^(9|10)\.\d GiB"))
     expect(limit.locator(".jp-OutputArea")).to_contain_text("granted")
+    lab.panel.get_by_label("History of how long").select_option("1")
     limit.locator(".jp-OutputArea").scroll_into_view_if_needed()
-    keep_picture("panel")
+    keep_picture("panel", height=900)
 
     with browser.new_context() as context:
         context.set_default_timeout(120_000)

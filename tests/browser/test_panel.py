@@ -17,7 +17,7 @@ from jupyter_vgpu.model import ClaimRequest, Memory, Profile
 
 Lab = Any
 StartLab = Callable[..., str]
-KeepPicture = Callable[[str], None]
+KeepPicture = Callable[..., None]
 
 READY, ONE_GIB, TOO_MUCH, ANOTHER_GIB, MAGIC, NEARLY_ALL, LAUNCH, SPIN, QUEUE = range(9)
 CELLS = [
@@ -64,6 +64,8 @@ check(driver.cuCtxSynchronize())
 print("queued")
 """,
 ]
+# So high, all of the panel is on a picture.
+PICTURE = 1250
 # JupyterLab's own least is 250 pixels.
 NARROW = "#jupyter-vgpu-panel { width: 200px !important; min-width: 0 !important; max-width: 200px !important; }"
 
@@ -109,9 +111,10 @@ def test_the_panel_follows_a_notebook_to_its_limit_and_back(
     expect(lab.panel.locator('[data-figure="gpu-time"]')).to_have_text(re.compile(r"[1-9]\d? %"))
     expect(lab.notebook.locator('[data-figure="held"]')).to_have_text(re.compile(r"2\.0 GiB, [1-9]\d? %"))
     expect(lab.launches).not_to_have_text("0")
+    lab.panel.get_by_label("History of how long").select_option("1")
+    keep_picture("at-work", height=PICTURE, after_seconds=15)
     lab.panel.get_by_role("button", name="Interrupt try.ipynb").click()
     assert "launched" in lab.wait_for(running)
-    keep_picture("limit")
 
     assert "got it" in lab.run_cell(NEARLY_ALL)
     warning = lab.panel.get_by_role("status")
@@ -119,13 +122,13 @@ def test_the_panel_follows_a_notebook_to_its_limit_and_back(
     expect(warning).to_contain_text("try.ipynb holds most: run %vgpu free there")
     assert lab.violations("#jupyter-vgpu-panel") == []
     assert lab.violations(".jp-VGPUStatus") == []
-    keep_picture("panel-light")
+    keep_picture("panel-light", height=PICTURE)
 
     lab.use_theme("JupyterLab Dark")
     expect(lab.panel.locator('[data-figure="held"]')).to_contain_text("18.0 GiB")
     assert lab.violations("#jupyter-vgpu-panel") == []
     assert lab.violations(".jp-VGPUStatus") == []
-    keep_picture("panel-dark")
+    keep_picture("panel-dark", height=PICTURE)
     lab.use_theme("JupyterLab Light")
 
     lab.panel.get_by_role("button", name="Restart the Jupyter kernel of try.ipynb").click()
@@ -144,7 +147,9 @@ def test_the_panel_follows_a_notebook_to_its_limit_and_back(
     assert len(streams) == 1, "panel and status bar share one stream, and nothing polls beside it"
 
 
-def test_the_panel_can_be_used_with_the_keyboard_and_in_little_room(lab: Lab, page: Page, url: str) -> None:
+def test_the_panel_can_be_used_with_the_keyboard_and_in_little_room(
+    lab: Lab, page: Page, url: str, keep_picture: KeepPicture
+) -> None:
     page.goto(url)
     lab.wait_until_ready()
 
@@ -168,9 +173,12 @@ def test_the_panel_can_be_used_with_the_keyboard_and_in_little_room(lab: Lab, pa
     canvas = lab.panel.locator(".jp-VGPUChart canvas").last
     expect(canvas).to_have_css("width", re.compile(r"1[5-9]\d(\.\d+)?px"))
     assert_nothing_is_cut(lab)
+    keep_picture("little-room", height=PICTURE)
 
 
-def test_what_was_held_back_is_told_when_asked_also_in_little_room(lab: Lab, page: Page, start_lab: StartLab) -> None:
+def test_what_was_held_back_is_told_when_asked_also_in_little_room(
+    lab: Lab, page: Page, start_lab: StartLab, keep_picture: KeepPicture
+) -> None:
     page.goto(start_lab(CELLS, wishes=("--ceiling", "1/4")))
     lab.wait_until_ready()
     lab.open_panel()
@@ -192,6 +200,7 @@ def test_what_was_held_back_is_told_when_asked_also_in_little_room(lab: Lab, pag
     page.add_style_tag(content=NARROW)
     expect(lab.panel).to_have_css("width", "200px")
     assert_nothing_is_cut(lab)
+    keep_picture("held-back", height=PICTURE)
 
 
 def assert_nothing_is_cut(lab: Lab) -> None:
@@ -239,13 +248,16 @@ def test_a_notebook_is_given_a_part_of_the_slice_in_the_panel(lab: Lab, page: Pa
     expect(chosen).to_have_text("whole slice")
 
 
-def test_an_idle_server_is_kept_with_the_keyboard(lab: Lab, page: Page, start_lab: StartLab) -> None:
+def test_an_idle_server_is_kept_with_the_keyboard(
+    lab: Lab, page: Page, start_lab: StartLab, keep_picture: KeepPicture
+) -> None:
     page.goto(start_lab(["1"], environment={"JUPYTER_VGPU_IDLE_SECONDS": "60"}))
     lab.wait_until_ready()
     lab.command("Show GPU Slice")
 
     expect(lab.panel.get_by_role("status")).to_contain_text("your server is stopped in 1 min unless you go on")
     assert lab.violations("#jupyter-vgpu-panel") == []
+    keep_picture("idle")
 
     with page.expect_response(lambda response: "/jupyter-vgpu/keep" in response.url) as kept:
         lab.panel.get_by_role("button", name="Keep").press("Enter")
@@ -254,7 +266,9 @@ def test_an_idle_server_is_kept_with_the_keyboard(lab: Lab, page: Page, start_la
     assert kept.value.json()["session"]["idle_left_seconds"] > 0
 
 
-def test_without_a_slice_the_panel_says_how_to_get_one(lab: Lab, page: Page, start_lab: StartLab) -> None:
+def test_without_a_slice_the_panel_says_how_to_get_one(
+    lab: Lab, page: Page, start_lab: StartLab, keep_picture: KeepPicture
+) -> None:
     page.goto(start_lab(["1"], in_slice=False))
     lab.wait_until_ready()
     lab.open_panel()
@@ -262,10 +276,15 @@ def test_without_a_slice_the_panel_says_how_to_get_one(lab: Lab, page: Page, sta
     expect(lab.panel.locator('[data-state="no-slice"]')).to_contain_text("Choose a GPU profile")
     expect(page.locator(".jp-VGPUStatus")).to_have_text("")
     assert lab.violations("#jupyter-vgpu-panel") == []
+    keep_picture("no-slice")
 
 
 def test_an_agent_that_goes_is_missed_and_followed_again_when_it_is_back(
-    lab: Lab, page: Page, start_lab: StartLab, tmp_path_factory: pytest.TempPathFactory
+    lab: Lab,
+    page: Page,
+    start_lab: StartLab,
+    tmp_path_factory: pytest.TempPathFactory,
+    keep_picture: KeepPicture,
 ) -> None:
     profile = Profile("1/4 GPU", share_ppm=250_000, ceiling_ppm=1_000_000, memory=Memory(Fraction(1, 4)))
     with NodeAgent(tmp_path_factory.mktemp("agent")).running() as agent:
@@ -282,6 +301,7 @@ def test_an_agent_that_goes_is_missed_and_followed_again_when_it_is_back(
         expect(status).to_have_text("GPU: Agent not reachable")
         assert lab.violations("#jupyter-vgpu-panel") == []
         assert lab.violations(".jp-VGPUStatus") == []
+        keep_picture("agent-unreachable")
 
         agent.start()
         expect(lab.memory).to_have_text("0 B of 19.8 GiB")

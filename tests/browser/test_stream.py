@@ -127,8 +127,8 @@ def test_figures_follow_within_two_seconds(lab: Lab, page: Page, url: str, liste
     with listener.accept()[0] as notebook:
         notebook.settimeout(120)
         delay(0)  # from here on it is known when the panel changed
-        # Just after a look, just after one that saw no change, and in the midst of one that is held: what is late at such
-        # a moment is late there at each try. What a busy machine adds is not, so it has two more.
+        # Just after a look, just after one that saw no change, and in the midst of one that is held: what is late at
+        # such a moment is late there at each try. What a busy machine adds is not, so it has two more.
         for since_last_seconds in (0.05, 1.1, 4.0):
             seen: list[float] = []
             while not seen or (min(seen) > 2 and len(seen) < 3):
