@@ -35,6 +35,7 @@ typedef struct CUlinkState_st      *CUlinkState;
 typedef struct CUgraph_st          *CUgraph;
 typedef struct CUgraphNode_st      *CUgraphNode;
 typedef struct CUgraphExec_st      *CUgraphExec;
+typedef struct CUuserObject_st     *CUuserObject;
 typedef struct CUmemPoolHandle_st  *CUmemoryPool;
 typedef unsigned long long          CUmemGenericAllocationHandle;
 
@@ -114,7 +115,7 @@ typedef enum CUfunc_cache_enum { CU_FUNC_CACHE_PREFER_NONE = 0 } CUfunc_cache;
 typedef enum CUsharedconfig_enum { CU_SHARED_MEM_CONFIG_DEFAULT_BANK_SIZE = 0 } CUsharedconfig;
 typedef enum CUfunction_attribute_enum { CU_FUNC_ATTRIBUTE_MAX = 16 } CUfunction_attribute;
 typedef enum CUjit_option_enum { CU_JIT_MAX_REGISTERS = 0 } CUjit_option;
-typedef enum CUjitInputType_enum { CU_JIT_INPUT_CUBIN = 0 } CUjitInputType;
+typedef enum CUjitInputType_enum { CU_JIT_INPUT_CUBIN = 0, CU_JIT_INPUT_PTX = 1 } CUjitInputType;
 typedef enum CUlibraryOption_enum { CU_LIBRARY_HOST_UNIVERSAL_FUNCTION_AND_DATA_TABLE = 0 } CUlibraryOption;
 typedef enum CUmoduleLoadingMode_enum { CU_MODULE_EAGER_LOADING = 1, CU_MODULE_LAZY_LOADING = 2 } CUmoduleLoadingMode;
 typedef enum CUdevice_P2PAttribute_enum { CU_DEVICE_P2P_ATTRIBUTE_PERFORMANCE_RANK = 1 } CUdevice_P2PAttribute;

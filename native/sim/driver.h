@@ -120,6 +120,8 @@ typedef enum { SIM_LEGACY, SIM_PER_THREAD } sim_face_t;
 CUresult sim_stream_of(CUstream handle, sim_face_t face, CUstream *stream);
 CUstream sim_stream_new(CUcontext context, uint32_t flags, int priority);
 CUresult sim_stream_run_host(CUstream stream, CUhostFn function, void *user_data);
+// By the thread that calls host functions, behind those it was given before.
+CUresult sim_host_run_later(CUhostFn function, void *user_data);
 // Frees the context's streams.
 // pre: sim_lock held
 void sim_streams_drop(CUcontext context);
@@ -259,7 +261,6 @@ CUresult sim_event_wait(CUevent event, CUstream stream);
 
 struct CUfunc_st {
   uint32_t magic;
-  char     name[220];
   uint64_t duration_ns;
   CUresult (*body)(void **params, uint64_t threads);  // NULL: takes time, does nothing
   const uint8_t    *param_sizes;                     // known only where there is a body
@@ -267,6 +268,7 @@ struct CUfunc_st {
   CUmodule          module;
   struct CUfunc_st *next;
   int               attributes[CU_FUNC_ATTRIBUTE_MAX];
+  char              name[];  // of any length: compilers write types into it
 };
 
 #define SIM_FUNCTION_MAGIC 0x46554e43ul

@@ -23,13 +23,13 @@ static uint64_t duration_of(const char *name)
 
 CUfunction sim_function_new(const char *name, CUmodule module)
 {
-  CUfunction function = calloc(1, sizeof *function);
+  CUfunction function = calloc(1, sizeof *function + strlen(name) + 1);
   if (function == NULL) {
     return NULL;
   }
   function->magic = SIM_FUNCTION_MAGIC;
   function->module = module;
-  snprintf(function->name, sizeof function->name, "%s", name);
+  strcpy(function->name, name);
   function->duration_ns = duration_of(name);
   const sim_body_t *body = sim_body_of(name);
   if (body != NULL) {
@@ -102,6 +102,12 @@ SIM_API CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config)
 {
   (void)config;
   return is_function(function) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+SIM_API CUresult cuKernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice device)
+{
+  const CUresult result = sim_check_device(device);
+  return result != CUDA_SUCCESS ? result : cuFuncSetCacheConfig((CUfunction)kernel, config);
 }
 
 SIM_API CUresult cuFuncGetName(const char **name, CUfunction function)

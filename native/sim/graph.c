@@ -35,6 +35,7 @@ void sim_graph_free(CUgraph graph)
     free_node(node);
     node = next;
   }
+  sim_objects_drop(graph);
   graph->magic = SIM_DEAD_MAGIC;
   free(graph->order);
   free(graph);
@@ -103,6 +104,10 @@ CUgraphNode sim_graph_add(CUgraph graph, const CUgraphNode *needs, size_t need_c
 CUgraph sim_graph_clone(CUgraph graph)
 {
   CUgraph clone = sim_graph_new();
+  if (clone != NULL && !sim_objects_share(clone, graph)) {
+    sim_graph_free(clone);
+    return NULL;
+  }
   for (CUgraphNode node = graph->first; node != NULL && clone != NULL; node = node->next) {
     node->copy = sim_graph_add(clone, NULL, 0, &node->work);
     if (node->copy == NULL) {

@@ -47,7 +47,9 @@ void sim_capture_abandon(CUstream stream);
 CUresult sim_capture_allocate(CUstream stream, CUdeviceptr *dptr, size_t bytes);
 bool sim_capture_is_alive(const sim_capture_t *capture, uint64_t capture_id);
 
-// ---- graphs (graph.c, graph_exec.c, graph_memory.c)
+// ---- graphs (graph.c, graph_exec.c, graph_memory.c, user_object.c)
+
+typedef struct sim_held_s sim_held_t;
 
 struct CUgraphNode_st {
   uint32_t               magic;
@@ -67,6 +69,7 @@ struct CUgraph_st {
   CUgraphNode *order;  // in an executable graph: the nodes, each behind what it needs
   CUgraphNode  first;
   CUgraphNode  last;
+  sim_held_t  *held;  // user objects
 };
 
 #define SIM_GRAPH_MAGIC 0x47524148u
@@ -80,6 +83,10 @@ CUgraph sim_graph_clone(CUgraph graph);
 CUgraphNode sim_graph_add(CUgraph graph, const CUgraphNode *needs, size_t need_count, const sim_work_t *work);
 // returns: true when `target` is one of `from` or something they depend on
 bool sim_graph_reaches(CUgraph graph, const CUgraphNode *from, size_t count, CUgraphNode target);
+// A clone refers to the same user objects as what it was made from.
+// returns: false when memory is short
+bool sim_objects_share(CUgraph clone, CUgraph graph);
+void sim_objects_drop(CUgraph graph);
 bool sim_node_needs(CUgraphNode node, const CUgraphNode *more, size_t count);
 CUresult sim_graph_memory_free(sim_range_t *range);
 void sim_graph_memory_hold(const sim_work_t *work);

@@ -10,7 +10,7 @@
 
 typedef struct sim_call_s {
   uint64_t           position;  // of the stream's context
-  CUstream           stream;
+  CUstream           stream;    // NULL: waits for nothing but the calls before it
   CUhostFn           function;
   void              *user_data;
   struct sim_call_s *next;
@@ -38,6 +38,12 @@ static sim_call_t **find_due(uint64_t *eta_ns)
   for (sim_call_t **place = &calls.first; *place != NULL; place = &(*place)->next) {
     sim_call_t *earlier = calls.first;
     uint64_t    eta;
+    if ((*place)->stream == NULL) {
+      if (earlier == *place) {
+        return place;
+      }
+      continue;
+    }
     while (earlier != *place && earlier->stream != (*place)->stream) {
       earlier = earlier->next;
     }
@@ -64,7 +70,9 @@ static void *serve(void *unused)
       *place = call->next;
       pthread_mutex_unlock(&calls.lock);
       call->function(call->user_data);
-      atomic_fetch_add(&call->stream->host_done, 1);
+      if (call->stream != NULL) {
+        atomic_fetch_add(&call->stream->host_done, 1);
+      }
       free(call);
       pthread_mutex_lock(&calls.lock);
     } else if (calls.first == NULL) {
@@ -100,14 +108,13 @@ static bool start_thread(void)
   return calls.has_thread;
 }
 
-CUresult sim_stream_run_host(CUstream stream, CUhostFn function, void *user_data)
+static CUresult submit(const sim_call_t *wanted)
 {
   sim_call_t *call = malloc(sizeof *call);
   if (call == NULL) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  *call = (sim_call_t){
-      .position = sim_stream_position(stream), .stream = stream, .function = function, .user_data = user_data};
+  *call = *wanted;
   pthread_mutex_lock(&calls.lock);
   if (!start_thread()) {
     pthread_mutex_unlock(&calls.lock);
@@ -120,10 +127,23 @@ CUresult sim_stream_run_host(CUstream stream, CUhostFn function, void *user_data
   }
   call->next = *place;
   *place = call;
-  atomic_fetch_add(&stream->host_issued, 1);
+  if (call->stream != NULL) {
+    atomic_fetch_add(&call->stream->host_issued, 1);
+  }
   pthread_cond_signal(&calls.changed);
   pthread_mutex_unlock(&calls.lock);
   return CUDA_SUCCESS;
+}
+
+CUresult sim_stream_run_host(CUstream stream, CUhostFn function, void *user_data)
+{
+  return submit(&(sim_call_t){
+      .position = sim_stream_position(stream), .stream = stream, .function = function, .user_data = user_data});
+}
+
+CUresult sim_host_run_later(CUhostFn function, void *user_data)
+{
+  return submit(&(sim_call_t){.function = function, .user_data = user_data});
 }
 
 static CUresult launch(CUstream handle, CUhostFn function, void *user_data, sim_face_t face)

@@ -1,4 +1,4 @@
-// Device arrays of a module (module_global.c).
+// Images, and the device arrays of a module (module.c, module_global.c).
 
 #ifndef JVGPU_SIM_MODULE_H
 #define JVGPU_SIM_MODULE_H
@@ -6,6 +6,9 @@
 #include "driver.h"
 
 typedef struct sim_global_s sim_global_t;
+
+// returns: the file's text, to be freed; NULL when it cannot be read
+char *sim_text_of(const char *path);
 
 // Makes the arrays that a PTX text declares as `.global .align 4 .b8 NAME[BYTES];`, in the current context; without one,
 // or in another image, there are none.

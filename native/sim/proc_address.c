@@ -105,11 +105,13 @@ SIM_API CUresult cuGetProcAddress(const char *symbol, void **address, int versio
   return result == CUDA_SUCCESS && *address == NULL ? CUDA_ERROR_NOT_FOUND : result;
 }
 
+// Tables of functions without names or documented parameters, which the CUDA runtime cannot do without: by some of them
+// it has the driver prove that it is NVIDIA's. So this one has none, and the runtime's error says "not supported".
 SIM_API CUresult cuGetExportTable(const void **table, const CUuuid *id)
 {
   if (table == NULL || id == NULL) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   *table = NULL;
-  return CUDA_ERROR_NOT_FOUND;
+  return CUDA_ERROR_NOT_SUPPORTED;
 }

@@ -162,6 +162,14 @@ def test_a_call_the_board_does_not_have_says_that_it_is_not_supported(node: Any)
     """) == [3, 801, 801]
 
 
+def test_the_cuda_runtime_finds_no_tables_and_says_that_this_is_not_supported(node: Any) -> None:
+    """Of cuda-bindings, whose runtime module has NVIDIA's own runtime in it."""
+    assert node.run("""
+        from cuda.bindings import runtime
+        say([code(*runtime.cudaGetDeviceCount()), code(*runtime.cudaMalloc(100)), code(*runtime.cudaDeviceReset())])
+    """) == [801, 801, 801]
+
+
 def test_a_preloaded_library_does_not_get_between_the_driver_and_itself(node: Any, tmp_path: Path) -> None:
     source, library = tmp_path / "between.c", tmp_path / "between.so"
     source.write_text("int cuMemFree_v2(unsigned long long place) { (void)place; return 77; }\n")

@@ -113,10 +113,7 @@ def test_numba_s_own_tests_of_its_driver_part_hold(make_node: Callable[[str], An
     assert int(count) >= 50
 
 
-def test_cuda_core_launches_what_computes(node: Any, tmp_path: Path) -> None:
-    pytest.importorskip("cuda.core")
-    script = tmp_path / "scaled.py"
-    script.write_text("""
+CUDA_CORE = """
 import array, ctypes
 from cuda.bindings import driver
 from cuda.core import Device, LaunchConfig, ObjectCode, launch
@@ -129,13 +126,40 @@ values = array.array("f", [2.0] * 1000)
 stream.sync()
 driver.cuMemcpyHtoD(int(buffer.handle), values.buffer_info()[0], 4000)
 kernel = ObjectCode.from_ptx(b"// any text").get_kernel("scale")
-launch(stream, LaunchConfig(grid=8, block=128), kernel, int(buffer.handle), ctypes.c_float(3.0), ctypes.c_int(1000))
+
+def scale(where):
+    launch(where, LaunchConfig(grid=8, block=128), kernel, int(buffer.handle), ctypes.c_float(3.0), ctypes.c_int(1000))
+
+%s
 event = stream.record()
 stream.sync()
 driver.cuMemcpyDtoH(values.buffer_info()[0], int(buffer.handle), 4000)
 assert event.is_done
 buffer.close(stream)
 print(device.name, set(values))
-""")
+"""
 
-    assert run(node, sys.executable, str(script)).strip() == "Simulated NVIDIA A100-SXM4-80GB {6.0}"
+REPLAYED = """
+builder = device.create_graph_builder()
+builder.begin_building()
+scale(builder)
+graph = builder.end_building().complete()
+builder.close()
+graph.launch(stream)
+graph.launch(stream)
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "result"),
+    [("scale(stream)", 6.0), (REPLAYED, 18.0)],
+    ids=["on a stream", "in a graph that is launched twice"],
+)
+def test_cuda_core_launches_what_computes(node: Any, tmp_path: Path, work: str, result: float) -> None:
+    pytest.importorskip("cuda.core")
+    script = tmp_path / "scaled.py"
+    script.write_text(CUDA_CORE % work)
+
+    told = run(node, sys.executable, str(script))
+
+    assert told.strip() == f"Simulated NVIDIA A100-SXM4-80GB {{{result}}}"

@@ -247,19 +247,3 @@ def test_values_are_written_in_the_order_of_the_stream(node: Any) -> None:
         says = [int.from_bytes(out[:4], "little"), int.from_bytes(out[8:], "little")]
         say([*says, code(*cuda.cuStreamWaitValue32(stream, place, 8, 1))])
     """) == [7, 0x1122334455667788, 801]
-
-
-def test_what_the_linker_makes_can_be_loaded(node: Any) -> None:
-    assert node.run("""
-        start()
-        state = ok(*cuda.cuLinkCreate(0, [], []))
-        empty = code(*cuda.cuLinkComplete(state))
-        text = b"// some PTX"
-        ok(*cuda.cuLinkAddData(state, cuda.CUjitInputType.CU_JIT_INPUT_PTX, text, len(text), b"name", 0, [], []))
-        image, size = ok(*cuda.cuLinkComplete(state))
-        module = ok(*cuda.cuModuleLoadData(image))
-        first = ok(*cuda.cuModuleGetFunction(module, b"one"))
-        again = ok(*cuda.cuModuleGetFunction(module, b"one"))
-        ok(*cuda.cuLinkDestroy(state))
-        say([empty, int(first) == int(again), ok(*cuda.cuModuleGetFunctionCount(module))])
-    """) == [1, True, 1]
