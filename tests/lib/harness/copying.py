@@ -42,10 +42,12 @@ class Block(ctypes.Structure):
 
 assert [ctypes.sizeof(each) for each in (Flat, Solid, OldFlat, OldSolid, Block)] == [128, 200, 96, 144, 112]
 
-def described(kind, to, source, bytes, types, contexts=(0, 0), arrays=(0, 0)):
+def described(kind, to, source, bytes, types, pitch=None, contexts=(0, 0), arrays=(0, 0)):
     copy = kind(width=min(bytes, ROW_BYTES), rows=max(bytes // ROW_BYTES, 1))
+    copy.from_pitch = copy.to_pitch = copy.width if pitch is None else pitch
     if kind in (Solid, OldSolid):
         copy.depth, copy.rows = (2, copy.rows // 2) if copy.rows % 2 == 0 else (1, copy.rows)
+        copy.from_height = copy.to_height = copy.rows
         copy.to_context, copy.from_context = contexts
     copy.to_type, copy.from_type = types
     for end, address, type, array in (("to_", to, types[0], arrays[0]), ("from_", source, types[1], arrays[1])):
@@ -53,7 +55,7 @@ def described(kind, to, source, bytes, types, contexts=(0, 0), arrays=(0, 0)):
         setattr(copy, end + "array", array)
     return ctypes.byref(copy)
 
-def given(name, to, source, bytes, stream=None, types=(UNIFIED, UNIFIED), context=0, arrays=(0, 0)):
+def given(name, to, source, bytes, stream=None, types=(UNIFIED, UNIFIED), context=0, arrays=(0, 0), pitch=None):
     plain = name.removesuffix("_ptsz").removesuffix("_ptds")
     tail = [stream] if "Async" in plain else []
     if plain.startswith("cuMemcpyBatchAsync"):
@@ -68,12 +70,12 @@ def given(name, to, source, bytes, stream=None, types=(UNIFIED, UNIFIED), contex
             return [ctypes.byref(block), place(0)] + tail
         return [size(1), ctypes.byref(block)] + failed + [place(0)] + tail
     if plain.startswith("cuMemcpy3DPeer"):
-        return [described(Solid, to, source, bytes, types, (context, context), arrays)] + tail
+        return [described(Solid, to, source, bytes, types, pitch, (context, context), arrays)] + tail
     if plain.startswith(("cuMemcpy2D", "cuMemcpy3D")):
         old, new = (OldFlat, Flat) if "2D" in plain else (OldSolid, Solid)
         if not plain.endswith("_v2"):
             return [described(old, to, source, bytes, (DEVICE, DEVICE))] + tail
-        return [described(new, to, source, bytes, types, (0, 0), arrays)] + tail
+        return [described(new, to, source, bytes, types, pitch, arrays=arrays)] + tail
     if plain.startswith("cuMemcpyPeer"):
         return [place(to), place(context), place(source), place(context), size(bytes)] + tail
     if "AtoA" in plain:
