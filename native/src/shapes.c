@@ -31,6 +31,10 @@
 #define DOUBT_MOST 8u
 
 #define MOST_RUN 256u
+// One launch that is so short that it should be sampled in runs says this much less than a run does: the events' own cost
+// is a large part of it.
+// source: measured, H200: with neighbours pairs round single launches say +4 % at 20 µs, +11..17 % at 5 µs.
+#define ROUGH_PART 0.125
 // Alone a sample is taken in unless it is so many times what is known, or that part of it.
 #define ALONE_TIMES 2.0
 #define ALONE_RUN_TIMES 1.2
@@ -149,9 +153,13 @@ static double weight_of(const jvgpu_shape_t *shape, jvgpu_how_t how)
 static void take_in(jvgpu_shape_t *shape, double launch_ns, jvgpu_how_t how)
 {
   const double off_ns = launch_ns - shape->mean_ns;
-  shape->trend = trend_with(shape->trend, off_ns, shape->mean_ns * NEWS_PART);
-  set_samples(shape, shape->samples + (shape->samples < MEMORY));
-  shape->mean_ns += off_ns * weight_of(shape, how);
+  if (how.is_rough) {
+    shape->mean_ns += off_ns * ROUGH_PART / shape->samples;
+  } else {
+    shape->trend = trend_with(shape->trend, off_ns, shape->mean_ns * NEWS_PART);
+    set_samples(shape, shape->samples + (shape->samples < MEMORY));
+    shape->mean_ns += off_ns * weight_of(shape, how);
+  }
   shape->is_varied -= shape->is_varied != 0;
   shape->odd = 0;
   shape->odd_sure = 0;
@@ -270,7 +278,14 @@ static uint64_t publish(jvgpu_shape_t *shape)
 
 uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches, jvgpu_how_t how)
 {
+  const uint32_t before = shape->samples;
+  const bool     is_first_run = launches > 1 && !shape->has_runs;
   elapsed_ns = elapsed_ns < 0 ? 0 : elapsed_ns;
+  how.is_rough = launches == 1 && shape->has_runs && shape->mean_ns * 2 < JVGPU_RUN_NS;
+  if (is_first_run) {
+    // Whatever single launches said was a first guess.
+    set_samples(shape, 0);
+  }
   if (how.is_of_streams) {
     learn_rough(shape, elapsed_ns / launches, how.is_sure);
   } else if (how.contenders <= 1) {
@@ -280,6 +295,8 @@ uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t lau
   } else {
     learn_clean(shape, elapsed_ns, launches, how);
   }
+  shape->has_runs = shape->has_runs || (is_first_run && shape->samples != 0);
+  set_samples(shape, shape->samples == 0 ? before : shape->samples);
   return publish(shape);
 }
 
@@ -375,6 +392,7 @@ void jvgpu_shape_forget(jvgpu_shape_t *shape)
   shape->doubt = 0;
   shape->is_varied = 0;
   shape->trend = 0;
+  shape->has_runs = false;
   shape->rough = (jvgpu_rough_t){.seen = 0};
   shape->mean_ns = 0;
   shape->company = 0;

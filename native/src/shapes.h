@@ -39,6 +39,7 @@ typedef struct jvgpu_shape_s {
   uint8_t       is_varied; // a sample that nothing cut was far from what is known: some arguments make it so
   int8_t        trend;        // so many in a row were above what was known, or, less than 0, below
   uint8_t       singly;       // samples to take of one launch only: its runs are not queued
+  bool          has_runs;     // what is known comes of runs
   uint32_t      tries;        // samples begun
   uint32_t      idle_tries;   // that would have been, in a row, where the GPU had nothing to do
   uint32_t      sm_ppm;       // part of the SMs that a launch can fill, 0 = not asked yet
@@ -63,6 +64,7 @@ typedef struct jvgpu_how_s {
   bool     is_sure;  // it was alone or watched, what was taken off is little of it, and no pause of the host's is in it
   bool     is_of_streams;  // a run over several streams: a few launches more or less may have been done in it
   bool     is_alone;  // nobody else has had the GPU for some time
+  bool     is_rough;  // one short launch, where runs are known; set by jvgpu_shape_learn
 } jvgpu_how_t;
 
 // A turn of the driver's own time-slicing gives a context this much of the GPU.
