@@ -9,11 +9,13 @@ import contextlib
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +35,19 @@ MOST_SECOND_TRIES = 3
 NOT_OURS = ("pytest-of-", ".org.chromium.Chromium.")
 
 
-# What may not be there twice at a time: the demo of this checkout, and a browser on a machine of two cores. Tests of a
-# file stay together anyway; those of these files and folders all go to one worker.
-TOGETHER = ("tests/browser/", "tests/demo/test_demo.py")
-# What takes a worker a minute and more begins first: at the end of a run the others would stand about.
-LONG = (
-    *TOGETHER,
-    "tests/hub/test_queue_and_quota.py",
-    "tests/hub/test_hub.py",
-    "tests/server/test_live.py",
-    "tests/slice/test_governor",
+# Tests of a file stay together anyway; those of the files and folders of a line all go to one worker. Some may not be
+# there twice at a time, as the demo of this checkout; others share a hub or a server, which every worker that had one
+# of them would start for itself.
+TOGETHER = (
+    ("tests/browser/test_panel", "tests/browser/test_applications", "tests/browser/test_stream"),
+    ("tests/browser/", "tests/demo/test_demo.py"),
+    ("tests/hub/test_hub.py", "tests/hub/test_hostile_input", "tests/hub/test_orphans", "tests/hub/test_database_away"),
+    ("tests/service/",),
+    ("tests/server/",),
+    ("tests/nodes/",),
 )
+# What takes a worker a minute and more begins first: at the end of a run the others would stand about.
+LONG = (*chain(*TOGETHER), "tests/hub/test_queue_and_quota.py", "tests/slice/test_governor")
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,9 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["TMPDIR"], os.environ[RUN_MARK] = own.scratch, own.mark
     tempfile.tempdir = None
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (STARTUP, os.environ.get("PYTHONPATH"))))
+    # What pytest makes of the tests' assertions takes a worker two seconds; kept, it takes the next run none, also
+    # where $PYTHONDONTWRITEBYTECODE has Python keep nothing.
+    sys.dont_write_bytecode = False
     # A shell ignores them in what it starts in the background, and so would every program that the tests start.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
@@ -98,7 +105,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class ByFile(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return TOGETHER[0] if nodeid.startswith(TOGETHER) else super()._split_scope(nodeid)
+            group = next((group for group in TOGETHER if nodeid.startswith(group)), None)
+            return group[0] if group else super()._split_scope(nodeid)
 
     # Folder by folder: xdist would keep files of few tests for the end, and among those are the longest.
     config.option.loadscopereorder = False
