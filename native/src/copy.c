@@ -54,6 +54,8 @@ static int device_of(const jvgpu_process_t *self, jvgpu_copy_end_t end)
   switch (end.type) {
     case CU_MEMORYTYPE_DEVICE:
     case CU_MEMORYTYPE_ARRAY: return SOME_DEVICE;
+    // One address space: the address of a device's memory will do for the host's, whatever the copy is called.
+    case CU_MEMORYTYPE_HOST:
     case CU_MEMORYTYPE_UNIFIED: return device_at(self, end.address);
     default: return NO_DEVICE;
   }

@@ -1,7 +1,7 @@
 // Copies: which of them stay within a device's memory, and what shape they are of.
 //
 // Those take the device's time as a launch does. What comes from or goes to the host goes by engines of its own; so does
-// what is known to go from one device to another.
+// what is known to go from one device to another. Where memory is counts, not what it is called.
 
 #ifndef JVGPU_COPY_H
 #define JVGPU_COPY_H
@@ -15,7 +15,7 @@
 // One end of a copy of rows.
 typedef struct jvgpu_copy_end_s {
   int         type;  // CU_MEMORYTYPE_*
-  CUdeviceptr address;  // where the type says that it is one
+  CUdeviceptr address;  // of the host's memory, too
   uint64_t    pitch;
 } jvgpu_copy_end_t;
 

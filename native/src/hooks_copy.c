@@ -115,17 +115,77 @@ BETWEEN_ARRAYS(cuMemcpyAtoA, unsigned int, JVGPU_LEGACY)
 BETWEEN_ARRAYS(cuMemcpyAtoA_v2, size_t, JVGPU_LEGACY)
 BETWEEN_ARRAYS(cuMemcpyAtoA_v2_ptds, size_t, JVGPU_PER_THREAD)
 
+// --- called the host's ------------------------------------------------------------------------------------------------
+
+#define AT_HOST(pointer)                                                     \
+  (jvgpu_copy_end_t)                                                         \
+  {                                                                          \
+    .type = CU_MEMORYTYPE_HOST, .address = (CUdeviceptr)(uintptr_t)(pointer) \
+  }
+
+#define TO_DEVICE(name, address_t, bytes_t, calls)                                 \
+  COPIES(name, (address_t to, const void *from, bytes_t bytes), (to, from, bytes), \
+         jvgpu_copy_rows(self, PLAIN, AT_HOST(from), bytes, 1), NULL, calls)
+#define TO_DEVICE_ASYNC(name, address_t, bytes_t, calls)                                                    \
+  COPIES(name, (address_t to, const void *from, bytes_t bytes, CUstream stream), (to, from, bytes, stream), \
+         jvgpu_copy_rows(self, PLAIN, AT_HOST(from), bytes, 1), stream, calls)
+#define FROM_DEVICE(name, address_t, bytes_t, calls)                         \
+  COPIES(name, (void *to, address_t from, bytes_t bytes), (to, from, bytes), \
+         jvgpu_copy_rows(self, AT_HOST(to), PLAIN, bytes, 1), NULL, calls)
+#define FROM_DEVICE_ASYNC(name, address_t, bytes_t, calls)                                            \
+  COPIES(name, (void *to, address_t from, bytes_t bytes, CUstream stream), (to, from, bytes, stream), \
+         jvgpu_copy_rows(self, AT_HOST(to), PLAIN, bytes, 1), stream, calls)
+#define INTO_ARRAY(name, bytes_t, calls)                                                         \
+  COPIES(name, (CUarray to, bytes_t at, const void *from, bytes_t bytes), (to, at, from, bytes), \
+         jvgpu_copy_rows(self, IN_ARRAY, AT_HOST(from), bytes, 1), NULL, calls)
+#define INTO_ARRAY_ASYNC(name, bytes_t, calls)                                             \
+  COPIES(name, (CUarray to, bytes_t at, const void *from, bytes_t bytes, CUstream stream), \
+         (to, at, from, bytes, stream), jvgpu_copy_rows(self, IN_ARRAY, AT_HOST(from), bytes, 1), stream, calls)
+#define OUT_OF_ARRAY(name, bytes_t, calls)                                                 \
+  COPIES(name, (void *to, CUarray from, bytes_t at, bytes_t bytes), (to, from, at, bytes), \
+         jvgpu_copy_rows(self, AT_HOST(to), IN_ARRAY, bytes, 1), NULL, calls)
+#define OUT_OF_ARRAY_ASYNC(name, bytes_t, calls)                                                                    \
+  COPIES(name, (void *to, CUarray from, bytes_t at, bytes_t bytes, CUstream stream), (to, from, at, bytes, stream), \
+         jvgpu_copy_rows(self, AT_HOST(to), IN_ARRAY, bytes, 1), stream, calls)
+
+TO_DEVICE(cuMemcpyHtoD, CUdeviceptr_v1, unsigned int, JVGPU_LEGACY)
+TO_DEVICE(cuMemcpyHtoD_v2, CUdeviceptr, size_t, JVGPU_LEGACY)
+TO_DEVICE(cuMemcpyHtoD_v2_ptds, CUdeviceptr, size_t, JVGPU_PER_THREAD)
+TO_DEVICE_ASYNC(cuMemcpyHtoDAsync, CUdeviceptr_v1, unsigned int, JVGPU_LEGACY)
+TO_DEVICE_ASYNC(cuMemcpyHtoDAsync_v2, CUdeviceptr, size_t, JVGPU_LEGACY)
+TO_DEVICE_ASYNC(cuMemcpyHtoDAsync_v2_ptsz, CUdeviceptr, size_t, JVGPU_PER_THREAD)
+FROM_DEVICE(cuMemcpyDtoH, CUdeviceptr_v1, unsigned int, JVGPU_LEGACY)
+FROM_DEVICE(cuMemcpyDtoH_v2, CUdeviceptr, size_t, JVGPU_LEGACY)
+FROM_DEVICE(cuMemcpyDtoH_v2_ptds, CUdeviceptr, size_t, JVGPU_PER_THREAD)
+FROM_DEVICE_ASYNC(cuMemcpyDtoHAsync, CUdeviceptr_v1, unsigned int, JVGPU_LEGACY)
+FROM_DEVICE_ASYNC(cuMemcpyDtoHAsync_v2, CUdeviceptr, size_t, JVGPU_LEGACY)
+FROM_DEVICE_ASYNC(cuMemcpyDtoHAsync_v2_ptsz, CUdeviceptr, size_t, JVGPU_PER_THREAD)
+INTO_ARRAY(cuMemcpyHtoA, unsigned int, JVGPU_LEGACY)
+INTO_ARRAY(cuMemcpyHtoA_v2, size_t, JVGPU_LEGACY)
+INTO_ARRAY(cuMemcpyHtoA_v2_ptds, size_t, JVGPU_PER_THREAD)
+INTO_ARRAY_ASYNC(cuMemcpyHtoAAsync, unsigned int, JVGPU_LEGACY)
+INTO_ARRAY_ASYNC(cuMemcpyHtoAAsync_v2, size_t, JVGPU_LEGACY)
+INTO_ARRAY_ASYNC(cuMemcpyHtoAAsync_v2_ptsz, size_t, JVGPU_PER_THREAD)
+OUT_OF_ARRAY(cuMemcpyAtoH, unsigned int, JVGPU_LEGACY)
+OUT_OF_ARRAY(cuMemcpyAtoH_v2, size_t, JVGPU_LEGACY)
+OUT_OF_ARRAY(cuMemcpyAtoH_v2_ptds, size_t, JVGPU_PER_THREAD)
+OUT_OF_ARRAY_ASYNC(cuMemcpyAtoHAsync, unsigned int, JVGPU_LEGACY)
+OUT_OF_ARRAY_ASYNC(cuMemcpyAtoHAsync_v2, size_t, JVGPU_LEGACY)
+OUT_OF_ARRAY_ASYNC(cuMemcpyAtoHAsync_v2_ptsz, size_t, JVGPU_PER_THREAD)
+
 // --- rectangles and blocks --------------------------------------------------------------------------------------------
 
-#define TARGET_OF(copy)                                  \
-  (jvgpu_copy_end_t)                                     \
-  {                                                      \
-    copy->dstMemoryType, copy->dstDevice, copy->dstPitch \
+#define ADDRESS_OF(end, copy) \
+  (copy->end##MemoryType == CU_MEMORYTYPE_HOST ? (CUdeviceptr)(uintptr_t)copy->end##Host : copy->end##Device)
+#define TARGET_OF(copy)                                        \
+  (jvgpu_copy_end_t)                                           \
+  {                                                            \
+    copy->dstMemoryType, ADDRESS_OF(dst, copy), copy->dstPitch \
   }
-#define SOURCE_OF(copy)                                  \
-  (jvgpu_copy_end_t)                                     \
-  {                                                      \
-    copy->srcMemoryType, copy->srcDevice, copy->srcPitch \
+#define SOURCE_OF(copy)                                        \
+  (jvgpu_copy_end_t)                                           \
+  {                                                            \
+    copy->srcMemoryType, ADDRESS_OF(src, copy), copy->srcPitch \
   }
 #define KEY_OF_ROWS(rows) \
   copy == NULL ? 0 : jvgpu_copy_rows(self, TARGET_OF(copy), SOURCE_OF(copy), copy->WidthInBytes, rows)

@@ -47,6 +47,9 @@ client = UserClient.from_environment()
 def charged_ms():
     return client.usage()["devices"][0]["gpu_time_seconds"] * 1e3
 
+class Refused(Exception):
+    pass
+
 def round_ms(name, count, to, source, types):
     call, on = getattr(driver, name), stream if "Async" in name else place(0)
     arguments = given(name, to, source, BYTES, stream, types, context.value, pitch=2 * ROW_BYTES)
@@ -54,9 +57,11 @@ def round_ms(name, count, to, source, types):
     for _ in range(count):
         result = call(*arguments)
         if result != 0:
-            return result
+            raise Refused(name, result)
     must("cuEventRecord", last, on)
-    must("cuCtxSynchronize")
+    result = driver.cuCtxSynchronize()
+    if result != 0:
+        raise Refused("cuCtxSynchronize", result)
     elapsed = ctypes.c_float()
     must("cuEventElapsedTime", ctypes.byref(elapsed), first, last)
     return elapsed.value
@@ -115,6 +120,33 @@ def test_copies_from_and_to_the_host_are_not_charged(in_slice: RunInSlice) -> No
     assert len(told) == 8
     assert all(each["taken_ms"] > 0 for each in told.values())
     assert [each["charged_ms"] for each in told.values()] == [0] * 8
+
+
+CALLED = """
+try:
+    print(json.dumps(dict(told("NAME", types=TYPES), refused=None)))
+except Refused as error:
+    print(json.dumps(dict(refused=error.args)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "types"),
+    [
+        ("cuMemcpyHtoDAsync_v2", "(DEVICE, HOST)"),
+        ("cuMemcpyDtoHAsync_v2", "(HOST, DEVICE)"),
+        ("cuMemcpy2DAsync_v2", "(DEVICE, HOST)"),
+        ("cuMemcpy2DAsync_v2", "(HOST, DEVICE)"),
+    ],
+)
+def test_device_memory_that_is_called_the_host_s_is_refused_or_charged(
+    in_slice: RunInSlice, name: str, types: str
+) -> None:
+    """One address space: what is said to come from the host may lie on the device."""
+    told = json.loads(in_slice(STORM + CALLED.replace("NAME", name).replace("TYPES", types))[-1])
+
+    log.info("%s %s: %s", name, types, told)
+    assert told["refused"] or told["charged_ms"] == pytest.approx(told["taken_ms"], rel=0.05)
 
 
 # The question where memory is, asked of both ends of each copy: a thing to know, and not to be much of a copy.

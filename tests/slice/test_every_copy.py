@@ -20,10 +20,12 @@ from harness.copying import COPIES
 ROWS = Path(__file__).parents[2] / "native" / "src" / "entrypoints.def"
 NAMES = re.findall(r"^CU\((cuMemcpy\w+),", ROWS.read_text(), re.MULTILINE)
 # What the simulated board refuses: 32-bit addresses of CUDA 3, and what is newer than its driver.
-OLD = ["cuMemcpyDtoD", "cuMemcpyDtoDAsync", "cuMemcpyDtoA", "cuMemcpyAtoD", "cuMemcpyAtoA", "cuMemcpy2D"]
+OLD = [name for name in NAMES if re.fullmatch("cuMemcpy(HtoD|DtoH|HtoA|AtoH)(Async)?", name)]
+OLD += ["cuMemcpyDtoD", "cuMemcpyDtoDAsync", "cuMemcpyDtoA", "cuMemcpyAtoD", "cuMemcpyAtoA", "cuMemcpy2D"]
 OLD += ["cuMemcpy2DUnaligned", "cuMemcpy2DAsync", "cuMemcpy3D", "cuMemcpy3DAsync"]
 NEW = [name for name in NAMES if "WithAttributes" in name]
-WORKING = [name for name in NAMES if name not in OLD + NEW]
+CALLED_THE_HOST_S = [name for name in NAMES if re.match("cuMemcpy(HtoD|DtoH|HtoA|AtoH)", name) and name not in OLD]
+WORKING = [name for name in NAMES if name not in OLD + NEW + CALLED_THE_HOST_S]
 BY_NAME_ONLY = re.compile("cuMemcpy(DtoD|DtoA|AtoD|AtoA)")  # within the device, whatever the arguments say
 BETWEEN_ANY = [name for name in WORKING if not BY_NAME_ONLY.match(name)]
 
@@ -121,10 +123,9 @@ import re
 import textwrap
 results = {f"{name} {kind} {way}": copy(name, **way) for name in BETWEEN_ANY for kind, host in ends.items()
            for way in both_ways(name, host)}
-for name in ("cuMemcpyHtoD_v2", "cuMemcpyHtoDAsync_v2", "cuMemcpyHtoA_v2"):
-    results[name] = copy(name, source=pinned)
-for name in ("cuMemcpyDtoH_v2", "cuMemcpyDtoHAsync_v2", "cuMemcpyAtoH_v2"):
-    results[name] = copy(name, to=pinned)
+for name in CALLED_THE_HOST_S:
+    for kind, host in ends.items():
+        results[f"{name} {kind}"] = copy(name, **{"source" if "Hto" in name else "to": host})
 wait()
 say(json.dumps([len(results), {way: result for way, result in results.items() if result != 0}, charged_seconds()]))
 """
@@ -132,11 +133,39 @@ say(json.dumps([len(results), {way: result for way, result in results.items() if
 
 def test_no_copy_from_or_to_the_host_is_charged(held: Any) -> None:
     """Their engines are not the device's own; pageable memory is none the driver knows."""
-    made, failed, charged = told(held, FROM_OR_TO_THE_HOST)
+    made, failed, charged = told(held, FROM_OR_TO_THE_HOST.replace("CALLED_THE_HOST_S", repr(CALLED_THE_HOST_S)))
 
     assert made > 100
     assert failed == {}
     assert charged == 0
+
+
+CALLED = """
+uncharged = []
+for name in CALLED_THE_HOST_S:
+    before = charged_seconds()
+    for _ in range(100):
+        assert copy(name) == 0, name
+    wait()
+    if charged_seconds() == before:
+        uncharged.append(name)
+say(json.dumps(uncharged))
+"""
+
+
+def test_what_is_only_called_the_host_s_memory_is_charged(held: Any) -> None:
+    """One address space: a copy "from the host" whose source is the device's memory stays within the device."""
+    assert len(CALLED_THE_HOST_S) > 10
+
+    assert told(held, CALLED.replace("CALLED_THE_HOST_S", repr(CALLED_THE_HOST_S))) == []
+
+
+def test_rows_that_are_only_called_the_host_s_memory_are_charged(held: Any) -> None:
+    program = CALLED.replace(
+        "CALLED_THE_HOST_S", repr([name for name in WORKING if re.match("cuMemcpy[23]D(Un|As|_)", name)])
+    )
+
+    assert told(held, program.replace("copy(name)", "copy(name, types=(DEVICE, HOST))")) == []
 
 
 def test_managed_memory_is_the_device_s(held: Any) -> None:
