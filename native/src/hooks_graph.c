@@ -29,6 +29,12 @@ FORGETS(cuGraphExecKernelNodeSetParams, (CUgraphExec exec, CUgraphNode node, con
 FORGETS(cuGraphExecKernelNodeSetParams_v2, (CUgraphExec exec, CUgraphNode node, const void *params),
         (exec, node, params))
 FORGETS(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, void *params), (exec, node, params))
+FORGETS(cuGraphExecMemcpyNodeSetParams, (CUgraphExec exec, CUgraphNode node, const CUDA_MEMCPY3D *copy, CUcontext ctx),
+        (exec, node, copy, ctx))
+FORGETS(cuGraphExecMemsetNodeSetParams, (CUgraphExec exec, CUgraphNode node, const void *fill, CUcontext ctx),
+        (exec, node, fill, ctx))
+FORGETS(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph child), (exec, node, child))
+FORGETS(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned int enabled), (exec, node, enabled))
 
 CUresult cuGraphExecDestroy(CUgraphExec exec)
 {

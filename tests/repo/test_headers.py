@@ -13,7 +13,8 @@ SOURCES = Path(__file__).parents[2] / "native" / "src"
 # What a name has in it if the function gives or takes memory, submits work or changes what capturing means.
 WORDS = re.compile(
     "Alloc|Create|Malloc|Import|Export|Map|Register|Retain|Open|Free|Destroy|Release|Unmap|Trim|Close|Unregister|Launch|"
-    "Reserve|Load|SetLimit|Attach|Detach|AddMem|AddKernel|AddNode|Instantiate|Capture|Prefetch|Checkpoint|Multicast|Bind"
+    "Reserve|Load|SetLimit|Attach|Detach|AddMem|AddKernel|AddNode|Instantiate|Capture|Prefetch|Checkpoint|Multicast|Bind|"
+    "Memcpy|Memset"
 )
 
 

@@ -312,3 +312,48 @@ def test_what_goes_from_one_device_to_another_is_charged_to_neither(two_devices:
     assert names > 10
     assert across == [0, 0]
     assert within[0] == 0 and within[1] > 0
+
+
+CHANGED = """
+LONG, LAUNCHES = 16 * MIB, 50
+here, there = (int(ok(cu.cuMemAlloc(LONG))) for _ in range(2))
+def captured(bytes):
+    ok((cu.cuStreamBeginCapture(stream.value, cu.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED)[0], None))
+    WORK
+    graph = ok(cu.cuStreamEndCapture(stream.value))
+    return graph, ok(cu.cuGraphGetNodes(graph, 1))[0][0]
+def launched(executable, count):
+    before = charged_seconds()
+    for _ in range(count):
+        ok((cu.cuGraphLaunch(executable, stream.value)[0], None))
+    wait()
+    return charged_seconds() - before
+graph, node = captured(4096)
+like = captured(LONG)[1]
+executable = ok(cu.cuGraphInstantiate(graph, 0))
+short = launched(executable, 500)
+ok((cu.CHANGE[0], None))
+say(json.dumps([short / 500, launched(executable, LAUNCHES) / LAUNCHES]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "change"),
+    [
+        (
+            "ok((cu.cuMemcpyDtoDAsync(here, there, bytes, stream.value)[0], None))",
+            "cuGraphExecMemcpyNodeSetParams(executable, node, ok(cu.cuGraphMemcpyNodeGetParams(like)), context)",
+        ),
+        (
+            "ok((cu.cuMemsetD8Async(here, 0, bytes, stream.value)[0], None))",
+            "cuGraphExecMemsetNodeSetParams(executable, node, ok(cu.cuGraphMemsetNodeGetParams(like)), context)",
+        ),
+    ],
+    ids=["a copy", "a fill"],
+)
+def test_a_graph_whose_copy_was_made_longer_is_charged_the_longer_one(held: Any, work: str, change: str) -> None:
+    """From its next launches on: 16 MiB take a T4 52 microseconds to write, and twice as long to copy."""
+    short, long = told(held, CHANGED.replace("WORK", work).replace("CHANGE", change))
+
+    assert 0 < short < 20e-6
+    assert long > 40e-6
