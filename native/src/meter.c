@@ -284,6 +284,14 @@ static bool is_mark_due(const jvgpu_process_t *self, const jvgpu_meter_t *meter,
          busy_ns - __atomic_load_n(&meter->marked_ns, __ATOMIC_RELAXED) > MARKS_NS;
 }
 
+// The agent counts processes that launched within the last second: who is at one launch for longer is none of them.
+static uint32_t sure_contenders(const jvgpu_process_t *self, const jvgpu_meter_t *meter, int device)
+{
+  const uint32_t contenders = contenders_of(self, device);
+  const uint64_t sampled_ns = __atomic_load_n(&meter->sampled_ns, __ATOMIC_RELAXED);
+  return contenders == 1 && jvgpu_now_ns() - sampled_ns > JVGPU_COUNTED_NS ? 2 : contenders;
+}
+
 static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int device, uint64_t busy_ns)
 {
   const bool has_ceiling = __atomic_load_n(&limits_of(self, device)->ceiling_ppm, __ATOMIC_RELAXED) < 1000000;
@@ -354,8 +362,8 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
   }
   jvgpu_late_t late;
   const bool   is_idle = look_at_flight(self, meter, device, stream, charged.before_ns);
-  const int    sample =
-      jvgpu_sampler_open(&meter->sampler, shape, stream, is_idle, calls, contenders_of(self, device), busy_ns, &late);
+  const int    sample = jvgpu_sampler_open(&meter->sampler, shape, stream, is_idle, calls,
+                                           sure_contenders(self, meter, device), busy_ns, &late);
   set_next(self, meter, device, busy_ns + (late.ns > 0 ? (uint64_t)late.ns : 0));
   charge_late(meter, use, late);
   if (sample >= 0) {

@@ -8,17 +8,15 @@
 #define SAME_LEAST 0.8
 #define SAME_MOST 1.25
 #define STEPS 4
+// With so many others at most each has its turn.
+#define MOST_TURNS 8.0
 // What nothing disturbed lies as close together, and is not rare.
 #define TIGHT 1.05
 #define LEAST_AGREED 3u
 #define AGREED_PART 8u
 
-void jvgpu_rough_add(jvgpu_rough_t *rough, double launch_ns, bool is_sure)
+void jvgpu_rough_add(jvgpu_rough_t *rough, double launch_ns)
 {
-  if (is_sure && !rough->is_sure) {
-    rough->seen = 0;
-  }
-  rough->is_sure = rough->is_sure || is_sure;
   rough->kept_ns[rough->seen % JVGPU_ROUGH_KEPT] = (float)launch_ns;
   rough->seen += 1;
 }
@@ -52,7 +50,7 @@ static uint32_t near(const jvgpu_rough_t *rough, double around, double *mean_ns)
 }
 
 // The shortest that is not alone, or the shortest: one run in some hundred counts launches that were not done in it.
-double jvgpu_rough_mean_ns(const jvgpu_rough_t *rough)
+double jvgpu_rough_mean_ns(const jvgpu_rough_t *rough, bool *do_agree)
 {
   double shortest = 0, shortest_of_many = 0, mean_ns;
   for (uint32_t i = 0; i < kept(rough); i++) {
@@ -64,12 +62,28 @@ double jvgpu_rough_mean_ns(const jvgpu_rough_t *rough)
       shortest_of_many = one;
     }
   }
+  *do_agree = shortest_of_many > 0;
   // From there to the middle of those that lie about it.
   mean_ns = shortest_of_many > 0 ? shortest_of_many : shortest;
   for (int i = 0; i < STEPS; i++) {
     near(rough, mean_ns, &mean_ns);
   }
   return mean_ns;
+}
+
+double jvgpu_rough_best_ns(const jvgpu_rough_t *sure, const jvgpu_rough_t *others)
+{
+  bool do_agree = false;
+  if (sure->seen == 0) {
+    return jvgpu_rough_mean_ns(others, &do_agree);
+  }
+  const double sure_ns = jvgpu_rough_mean_ns(sure, &do_agree);
+  if (do_agree || others->seen == 0) {
+    return sure_ns;
+  }
+  // A turn of others' may be in a single one, or its streams were ahead: it counts where it is shorter, and not by far.
+  const double others_ns = jvgpu_rough_mean_ns(others, &do_agree);
+  return sure_ns < others_ns && sure_ns * MOST_TURNS > others_ns ? sure_ns : others_ns;
 }
 
 double jvgpu_rough_agreed(const float *figures, uint32_t count)

@@ -12,6 +12,9 @@
 // bounds.
 #define SPAN_LAUNCHES_A_STREAM 6u
 #define SPANS_EVERY 3u
+// Streams are counted in so many launches, by bits of a hash that show no more than some hundred.
+#define STREAMS_LAUNCHES 256u
+#define MOST_STREAMS 256u
 // A mark takes in so many: long enough that the next sample begins before the GPU has done them.
 #define MARK_LAUNCHES 8u
 // So many times in a row the GPU had nothing to do when a run was to begin.
@@ -108,9 +111,37 @@ static void look_at_shape(jvgpu_sampler_t *sampler, const jvgpu_shape_t *shape)
   sampler->is_mixed = sampler->is_mixed || (is_other && sampler->streams > 1);
 }
 
+// returns: how many streams make about so many bits of a hash.
+static uint32_t streams_of(uint64_t bits)
+{
+  double       free = 64.0;
+  uint32_t     streams = 0;
+  const double free_now = 64.0 - __builtin_popcountll(bits);
+  while (free > free_now + 0.5 && streams < MOST_STREAMS) {
+    free *= 63.0 / 64.0;
+    streams += 1;
+  }
+  return streams;
+}
+
+// Few launches lie between two samples, and a stream more or less matters where there are few.
+static uint32_t count_streams(jvgpu_sampler_t *sampler)
+{
+  const uint32_t launches = jvgpu_sampler_launches(sampler);
+  const uint32_t now = streams_of(__atomic_load_n(&sampler->streams_seen, __ATOMIC_RELAXED));
+  if (launches - sampler->streams_from >= STREAMS_LAUNCHES) {
+    __atomic_store_n(&sampler->streams_seen, 0, __ATOMIC_RELAXED);
+    sampler->streams_from = launches;
+    sampler->streams_before = now;
+  }
+  return now > sampler->streams_before ? now : sampler->streams_before;
+}
+
 // Take in what is over. What is charged for it comes on top of what the launches between two events are charged.
 static jvgpu_late_t take_in(jvgpu_sampler_t *sampler, uint32_t contenders)
 {
+  // What the first samples say depends on it.
+  sampler->streams = count_streams(sampler);
   const jvgpu_late_t late = jvgpu_sampler_learn(sampler, contenders);
   if (late.ns > 0) {
     sampler->run.busy_ns += (uint64_t)late.ns;
@@ -119,20 +150,19 @@ static jvgpu_late_t take_in(jvgpu_sampler_t *sampler, uint32_t contenders)
   return late;
 }
 
-// Count the streams, and open a span when it is one's turn. returns: whether no run is to be opened beside it.
+// Open a span when it is one's turn. returns: whether no run is to be opened beside it.
 static bool look_at_streams(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream,
                             const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns)
 {
-  const uint32_t before = sampler->streams;
-  sampler->streams = (uint32_t)__builtin_popcountll(__atomic_exchange_n(&sampler->streams_seen, 0, __ATOMIC_RELAXED));
   const bool is_one = sampler->streams < 2;
   if (is_one) {
     // What company does to launches on one stream is known of each shape.
     sampler->overlap = 1.0;
     __atomic_store_n(&sampler->overlap_ppm, 1000000, __ATOMIC_RELAXED);
-  } else if (before < 2 || !sampler->is_mixed) {
+  } else if (sampler->were_one || !sampler->is_mixed) {
     jvgpu_sampler_set_overlap(sampler, 1.0);
   }
+  sampler->were_one = is_one;
   sampler->turn += 1;
   if (is_one ? sampler->turn % SPANS_EVERY != 0 : !sampler->is_mixed) {
     return false;
@@ -172,7 +202,9 @@ static uint32_t run_of(const jvgpu_sampler_t *sampler, const jvgpu_shape_t *shap
   if (sampler->streams < 2 || sampler->is_mixed) {
     return run;
   }
-  return contenders > 1 ? jvgpu_paced_run(shape) : run < 2 * sampler->streams ? 2 * sampler->streams : run;
+  return contenders > 1               ? jvgpu_paced_run(shape, sampler->streams)
+         : run < 2 * sampler->streams ? 2 * sampler->streams
+                                      : run;
 }
 
 static bool can_begin(const jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, uint32_t run, bool is_idle,

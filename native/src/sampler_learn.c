@@ -21,8 +21,6 @@
 #define LATE_SPARE_NS 2000.0
 // A launch takes the host no longer than this, unless it was held up, and then perhaps while the GPU was at it.
 #define MOST_HOST_NS 50000.0
-// A process that has not launched for so long is no contender to the agent.
-#define COUNTED_NS 1000000000.0
 
 // Who else wants the GPU is known so much later, and some of what is under way was made before.
 #define SURELY_ALONE_NS UINT64_C(300000000)
@@ -156,7 +154,7 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
   }
   // The agent counts processes that launched within the last second, which this one then has not.
   how.contenders = sample->is_contended && contenders < 2 ? 2 : contenders;
-  how.contenders += (double)jvgpu_now_ns() - sample->made_ns > COUNTED_NS;
+  how.contenders += (double)jvgpu_now_ns() - sample->made_ns > (double)JVGPU_COUNTED_NS;
   how.is_alone = is_alone(sampler, sample, contenders);
   if (sample->is_mark) {
     return 0;

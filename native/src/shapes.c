@@ -258,12 +258,10 @@ static void learn_alone(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
 
 static void learn_rough(jvgpu_shape_t *shape, double launch_ns, bool is_sure)
 {
-  if (!is_sure && shape->rough.is_sure) {
-    return;
-  }
-  jvgpu_rough_add(&shape->rough, launch_ns, is_sure);
-  start_over(shape, jvgpu_rough_mean_ns(&shape->rough));
-  set_samples(shape, shape->rough.seen < MEMORY ? shape->rough.seen : MEMORY);
+  jvgpu_rough_add(is_sure ? &shape->sure : &shape->rough, launch_ns);
+  start_over(shape, jvgpu_rough_best_ns(&shape->sure, &shape->rough));
+  const uint32_t seen = shape->sure.seen + shape->rough.seen;
+  set_samples(shape, seen < MEMORY ? seen : MEMORY);
 }
 
 // Let launches be charged by what is known now.
@@ -393,6 +391,7 @@ void jvgpu_shape_forget(jvgpu_shape_t *shape)
   shape->is_varied = 0;
   shape->trend = 0;
   shape->has_runs = false;
+  shape->sure = (jvgpu_rough_t){.seen = 0};
   shape->rough = (jvgpu_rough_t){.seen = 0};
   shape->mean_ns = 0;
   shape->company = 0;

@@ -47,7 +47,8 @@ typedef struct jvgpu_shape_s {
   double        company;      // a launch takes 1 + this of the mean where launches of other shapes are about it
   uint32_t      spans;        // that showed it
   uint32_t      last_span;    // which was the last
-  jvgpu_rough_t rough;   // of runs over several streams
+  jvgpu_rough_t sure;         // of runs over several streams that began and ended with as much under way
+  jvgpu_rough_t rough;        // of others over several streams
   // Launches so far: of one thread that nobody else writes for, which spares it a locked addition, and of all others.
   jvgpu_shape_mark_t so_far[2];
 } jvgpu_shape_t;

@@ -346,6 +346,31 @@ static void a_sample_pays_for_the_launches_that_it_stands_for(void)
         within(jvgpu_shape_owed_ns(&shape, second, third, 90 * US), -100 * US, -0.001));
 }
 
+// Four tenants of a hundred streams each on an H200, as they saw their launches of 19.9 µs: what runs said of which it is
+// not known what else was in them, then what those said that began and ended with as much under way. Catches a bug where
+// the first of the latter took the place of all others: 0.58 µs, and one tenant had the GPU for itself.
+static void what_four_tenants_of_many_streams_saw(void)
+{
+  const double others[4][12] = {{1.02, 19.86, 19.81, 90.6, 90.67, 90.62, 90.64, 90.62, 89.74},
+                                {90.65, 90.73, 90.65, 90.62, 90.63, 90.66, 90.69, 89.8},
+                                {17.33, 10.49, 84.46, 18.82, 82.71, 14.88},
+                                {2.78, 90.74, 90.73, 90.68, 90.68, 83.75}};
+  const double sure[4][12] = {
+      {59.35, 41.47, 33.09, 101.17, 0.58}, {19.84}, {57.95}, {22.54, 26.06, 31.93, 44.19, 15.66, 45.52, 23.5}};
+  for (int tenant = 0; tenant < 4; tenant++) {
+    jvgpu_shape_t shape = fresh();
+    jvgpu_how_t   how = {.contenders = 4, .is_of_streams = true};
+    for (int i = 0; i < 12 && others[tenant][i] > 0; i++) {
+      jvgpu_shape_learn(&shape, others[tenant][i] * US * 100, 100, how);
+    }
+    how.is_sure = true;
+    for (int i = 0; i < 12 && sure[tenant][i] > 0; i++) {
+      jvgpu_shape_learn(&shape, sure[tenant][i] * US * 100, 100, how);
+    }
+    CHECK("no single run decides over many streams", within((double)shape.duration_ns, 19.9 * US, 0.25));
+  }
+}
+
 int main(void)
 {
   company_is_learned_of_each_shape();
@@ -362,6 +387,7 @@ int main(void)
   beyond_a_turn_the_watched_ones_decide();
   alone_long_launches_are_clean();
   rough_samples_are_averaged_where_they_lie_close_together();
+  what_four_tenants_of_many_streams_saw();
   work_that_changes_is_followed();
   work_that_takes_longer_or_shorter_by_its_arguments_has_its_mean();
   launches_before_the_first_sample_are_charged_after_it();
