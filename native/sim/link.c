@@ -88,12 +88,13 @@ SIM_API CUresult cuLinkAddFile_v2(CUlinkState state, CUjitInputType kind, const 
   if (!is_link(state) || path == NULL) {
     return is_link(state) ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
   }
-  char *text = sim_text_of(path);
-  if (text == NULL) {
+  size_t bytes;
+  char  *content = sim_file_read(path, &bytes);
+  if (content == NULL) {
     return CUDA_ERROR_FILE_NOT_FOUND;
   }
-  const CUresult result = add(state, kind, text, strlen(text));
-  free(text);
+  const CUresult result = add(state, kind, content, bytes);
+  free(content);
   return result;
 }
 

@@ -1,5 +1,5 @@
-// Modules and libraries: any image will do, and holds a function of every name one asks for. Of an image that is
-// PTX text, the device arrays count (module_global.c).
+// Modules and libraries: any image will do, and holds a function of every name one asks for. Of an image that is a cubin
+// or PTX text, the device variables count (module_global.c).
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,10 @@ static bool is_module(CUmodule module)
   return module != NULL && module->magic == MODULE_MAGIC;
 }
 
-static CUresult load(CUmodule *out, const void *image)
+// `bytes` is SIZE_MAX where the caller is not told how long its image is.
+typedef CUresult sim_load_t(CUmodule *out, const void *image, size_t bytes);
+
+static CUresult load(CUmodule *out, const void *image, size_t bytes)
 {
   const CUresult ready = sim_ready();
   if (ready != CUDA_SUCCESS) {
@@ -39,7 +42,7 @@ static CUresult load(CUmodule *out, const void *image)
   if (module == NULL) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  if (!sim_globals_load(image, &module->globals)) {
+  if (!sim_globals_load(image, bytes, &module->globals)) {
     free(module);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
@@ -48,45 +51,58 @@ static CUresult load(CUmodule *out, const void *image)
   return CUDA_SUCCESS;
 }
 
-static CUresult load_in_context(CUmodule *module, const void *image)
+static CUresult load_in_context(CUmodule *module, const void *image, size_t bytes)
 {
   CUcontext      context;
   const CUresult result = sim_current(&context);
-  return result == CUDA_SUCCESS ? load(module, image) : result;
+  return result == CUDA_SUCCESS ? load(module, image, bytes) : result;
 }
 
-char *sim_text_of(const char *path)
+char *sim_file_read(const char *path, size_t *bytes)
 {
-  enum { MOST_BYTES = 1 << 20 };
-  FILE *file = fopen(path, "re");
-  char *text = file == NULL ? NULL : calloc(1, MOST_BYTES + 1);
-  if (text != NULL && fread(text, 1, MOST_BYTES, file) == 0) {
-    free(text);
-    text = NULL;
+  enum { MOST_BYTES = 256 << 20 };  // some files never end
+  char  *content = NULL;
+  size_t room = 0;
+  FILE  *file = fopen(path, "re");
+  *bytes = 0;
+  while (file != NULL && *bytes == room && room < MOST_BYTES) {
+    room += 1 << 20;
+    char *larger = realloc(content, room + 1);
+    if (larger == NULL) {
+      break;
+    }
+    content = larger;
+    *bytes += fread(content + *bytes, 1, room - *bytes, file);
   }
   if (file != NULL) {
     fclose(file);
   }
-  return text;
+  if (*bytes == 0 || *bytes == room) {
+    free(content);
+    return NULL;
+  }
+  content[*bytes] = 0;
+  return content;
 }
 
-static CUresult load_file(CUmodule *out, const char *path, CUresult (*load_text)(CUmodule *, const void *))
+static CUresult load_file(CUmodule *out, const char *path, sim_load_t *load_image)
 {
   if (path == NULL) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  char *text = sim_text_of(path);
-  if (text == NULL) {
+  size_t bytes;
+  char  *image = sim_file_read(path, &bytes);
+  if (image == NULL) {
     return CUDA_ERROR_FILE_NOT_FOUND;
   }
-  const CUresult result = load_text(out, text);
-  free(text);
+  const CUresult result = load_image(out, image, bytes);
+  free(image);
   return result;
 }
 
 SIM_API CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
-  return load_in_context(module, image);
+  return load_in_context(module, image, SIZE_MAX);
 }
 
 SIM_API CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, CUjit_option *options,
@@ -95,12 +111,12 @@ SIM_API CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigne
   (void)count;
   (void)options;
   (void)values;
-  return load_in_context(module, image);
+  return load_in_context(module, image, SIZE_MAX);
 }
 
 SIM_API CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image)
 {
-  return load_in_context(module, image);
+  return load_in_context(module, image, SIZE_MAX);
 }
 
 SIM_API CUresult cuModuleLoad(CUmodule *module, const char *path)
@@ -219,7 +235,7 @@ SIM_API CUresult cuLibraryLoadData(CUlibrary *library, const void *image, CUjit_
   (void)library_options;
   (void)library_values;
   (void)library_count;
-  return load((CUmodule *)library, image);
+  return load((CUmodule *)library, image, SIZE_MAX);
 }
 
 SIM_API CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_option *options, void **values,

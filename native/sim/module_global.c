@@ -6,28 +6,32 @@
 
 #include "range.h"
 
-enum { NAME_BYTES = 128 };
-
 struct sim_global_s {
-  char          name[NAME_BYTES];
   size_t        bytes;
   CUdeviceptr   start;
   sim_global_t *next;
+  char          name[];
 };
+
+typedef struct sim_loading_s {
+  CUcontext     context;
+  sim_global_t *made;
+} sim_loading_t;
 
 static bool is_text(const char *image)
 {
   return strncmp(image, "//", 2) == 0 || strncmp(image, ".version", 8) == 0;
 }
 
-static bool make(const char *name, unsigned long long bytes, CUcontext context, sim_global_t **globals)
+static bool make(sim_loading_t *loading, const char *name, size_t length, size_t bytes, const void *content)
 {
-  sim_global_t *made = calloc(1, sizeof *made);
+  CUcontext     context = loading->context;
+  sim_global_t *made = bytes == 0 ? NULL : calloc(1, sizeof *made + length + 1);
   if (made == NULL) {
-    return false;
+    return bytes == 0;
   }
-  snprintf(made->name, sizeof made->name, "%s", name);
-  made->bytes = (size_t)bytes;
+  memcpy(made->name, name, length);
+  made->bytes = bytes;
   pthread_mutex_lock(&sim_lock);
   // A kind that cuMemFree refuses.
   const sim_range_t *range = sim_heap_take(context->device, made->bytes, SIM_RANGE_ARRAY, context);
@@ -37,30 +41,53 @@ static bool make(const char *name, unsigned long long bytes, CUcontext context, 
     free(made);
     return false;
   }
-  made->next = *globals;
-  *globals = made;
+  made->next = loading->made;
+  loading->made = made;
+  if (content != NULL) {
+    memcpy((void *)made->start, content, bytes);
+  } else if (bytes < SIM_CHUNK_BYTES) {
+    memset((void *)made->start, 0, bytes);  // larger memory is always new
+  }
   return true;
 }
 
-bool sim_globals_load(const char *image, sim_global_t **globals)
+static bool make_told(const char *name, size_t bytes, const void *content, void *loading)
+{
+  return make(loading, name, strlen(name), bytes, content);
+}
+
+static bool load_text(const char *text, sim_loading_t *loading)
 {
   static const char word[] = ".global";
-  CUcontext         context;
-  *globals = NULL;
-  if (!is_text(image) || sim_current(&context) != CUDA_SUCCESS) {
-    return true;
-  }
-  for (const char *at = strstr(image, word); at != NULL; at = strstr(at + 1, word)) {
-    char               name[NAME_BYTES];
+  static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_$";
+  for (const char *at = strstr(text, word); at != NULL; at = strstr(at + 1, word)) {
+    int                start = 0;
     unsigned int       alignment;
     unsigned long long bytes;
-    if (sscanf(at, ".global .align %u .b8 %127[A-Za-z0-9_$][%llu]", &alignment, name, &bytes) == 3 && bytes > 0 &&
-        !make(name, bytes, context, globals)) {
-      sim_globals_unload(*globals);
-      *globals = NULL;
+    sscanf(at, ".global .align %u .b8 %n", &alignment, &start);
+    const char  *name = at + start;
+    const size_t length = start == 0 ? 0 : strspn(name, letters);
+    if (length > 0 && sscanf(name + length, "[%llu]", &bytes) == 1 && !make(loading, name, length, bytes, NULL)) {
       return false;
     }
   }
+  return true;
+}
+
+bool sim_globals_load(const void *image, size_t bytes, sim_global_t **globals)
+{
+  sim_loading_t loading = {0};
+  *globals = NULL;
+  if (sim_current(&loading.context) != CUDA_SUCCESS) {
+    return true;
+  }
+  const bool has_all =
+      is_text(image) ? load_text(image, &loading) : sim_cubin_variables(image, bytes, make_told, &loading);
+  if (!has_all) {
+    sim_globals_unload(loading.made);
+    return false;
+  }
+  *globals = loading.made;
   return true;
 }
 

@@ -120,7 +120,7 @@ for add in (lambda state: driver.linkAddData(state, driver.CU_JIT_INPUT_PTX, tex
     linked.append(driver.moduleLoadData(driver.linkComplete(state)))
     driver.linkDestroy(state)
 sizes = []
-for module in (driver.moduleLoadData(text), driver.moduleLoad(path), *linked):
+for module in (driver.moduleLoadData(text), driver.moduleLoadData(compiled("sm_90")), driver.moduleLoad(path), *linked):
     place = driver.moduleGetGlobal(module, "table")
     sizes.append(ok(*cuda.cuMemGetAddressRange(place))[1] >= 64 and ok(*cuda.cuModuleGetGlobal(module, b"table"))[1])
 print(json.dumps([sizes, failure(driver.moduleGetGlobal, module, "no_table"), failure(driver.moduleLoad, "/no/file")]))
@@ -128,7 +128,7 @@ print(json.dumps([sizes, failure(driver.moduleGetGlobal, module, "no_table"), fa
     )
 
     assert said == [
-        [64] * 4,
+        [64] * 5,
         "CUDADriverError CUDA_ERROR_NOT_FOUND",
         "CUDADriverError CUDA_ERROR_FILE_NOT_FOUND",
     ]
