@@ -39,6 +39,8 @@
 #define ALONE_TIMES 2.0
 #define ALONE_RUN_TIMES 1.2
 #define ALONE_IN_A_ROW 6u
+// Who else is there is looked at before and after a sample.
+#define LONG_NS 300000000.0
 // A turn of another's adds at least this part of one.
 #define LEAST_TURN_PART 0.7
 
@@ -248,6 +250,8 @@ static void learn_alone(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
   const bool   agrees = jvgpu_shape_agrees(shape, elapsed_ns, launches);
   if (shape->samples == 0 || (!agrees && launch_ns < shape->mean_ns && (!how.is_sure || shape->is_varied == 0))) {
     start_over(shape, launch_ns);
+    // Somebody may have come and gone meanwhile: watch the next one.
+    shape->odd = elapsed_ns > LONG_NS ? 1 : 0;
   } else if (agrees || (how.is_sure && !may_hold_turn(elapsed_ns, shape->mean_ns * launches))) {
     shape->is_varied = how.is_sure && is_far(shape, launch_ns) ? VARIED : shape->is_varied;
     take_in(shape, launch_ns, how);

@@ -346,6 +346,20 @@ static void a_sample_pays_for_the_launches_that_it_stands_for(void)
         within(jvgpu_shape_owed_ns(&shape, second, third, 90 * US), -100 * US, -0.001));
 }
 
+// Catches a bug where a launch of 2 s was charged 4.3 for ever: its neighbour had come and gone within the first.
+static void a_long_launch_is_in_doubt_until_seen_again(void)
+{
+  jvgpu_shape_t shape = fresh();
+  jvgpu_shape_learn(&shape, 4300 * MS, 1, alone);
+  CHECK("the first of a long launch is charged, and in doubt",
+        shape.duration_ns == 4300000000 && jvgpu_shape_is_doubtful(&shape));
+  jvgpu_shape_t steady = shape;
+  jvgpu_shape_learn(&steady, 4300 * MS, 1, alone);
+  CHECK("the next one settles it", !jvgpu_shape_is_doubtful(&steady));
+  jvgpu_shape_learn(&shape, 2000 * MS, 1, watched);
+  CHECK("or takes its place, less the turns it lost", shape.duration_ns == 2000000000);
+}
+
 // Four tenants of a hundred streams each on an H200, as they saw their launches of 19.9 µs: what runs said of which it is
 // not known what else was in them, then what those said that began and ended with as much under way. Catches a bug where
 // the first of the latter took the place of all others: 0.58 µs, and one tenant had the GPU for itself.
@@ -388,6 +402,7 @@ int main(void)
   alone_long_launches_are_clean();
   rough_samples_are_averaged_where_they_lie_close_together();
   what_four_tenants_of_many_streams_saw();
+  a_long_launch_is_in_doubt_until_seen_again();
   work_that_changes_is_followed();
   work_that_takes_longer_or_shorter_by_its_arguments_has_its_mean();
   launches_before_the_first_sample_are_charged_after_it();
