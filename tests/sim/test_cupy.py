@@ -150,6 +150,8 @@ print(json.dumps([
     driver.occupancyMaxPotentialBlockSize(function, 0, 0),
     driver.ctxGetDevice(), driver.ctxGetCurrent() == other, driver.streamGetCtx(int(stream)) == context,
     driver.ctxSetCurrent(context), driver.ctxGetCurrent() == context,
+    bool(ok(*cuda.cuDevicePrimaryCtxRetain(0))), driver.devicePrimaryCtxRelease(0),
+    failure(driver.devicePrimaryCtxRelease, 0),
 ]))
 """
     )
@@ -157,7 +159,22 @@ print(json.dumps([
     assert said == [
         *(200 << 10, "CUDADriverError CUDA_ERROR_INVALID_VALUE", 1024, 8, [264, 1024]),
         *(0, True, True, None, True),
+        *(True, None, "CUDADriverError CUDA_ERROR_INVALID_CONTEXT"),
     ]
+
+
+def test_every_function_of_its_driver_module_is_called_above(cupy: Any) -> None:
+    names = cupy(
+        PRELUDE
+        + """
+print(json.dumps([name for name in dir(driver) if name[0].islower() and callable(getattr(driver, name))]))
+"""
+    )
+
+    above = Path(__file__).read_text().partition("def test_every_function")[0]
+    ours = {"check_status", "get_build_version"}  # call nothing of the driver
+    assert len(names) >= 25
+    assert [name for name in names if name not in ours and name not in above] == []
 
 
 def test_what_needs_the_runtime_says_that_it_is_not_supported(cupy: Any) -> None:
