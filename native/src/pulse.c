@@ -13,17 +13,21 @@
 #include "loader.h"
 #include "real.h"
 
-// Between two pulses: at first, and once a watch has become long, when a little more or less matters no more.
+// Between two pulses: at first, and once a watch has become long and longer, when a little more or less matters no more.
+// No turn of others' is shorter than the last.
 #define PULSE_NS 200000
 #define LATER_PULSE_NS 400000
 #define LATER 100u
+#define LATEST_PULSE_NS 1000000
+#define LATEST 2500u
 #define HOST_WAY_NS 60000
 // As many are under way at once: the first of those that wait for our turn tells how long it was lost.
 #define UNDER_WAY 128u
-// Two turns lost lie at least one of our own apart: seconds of them.
-#define MOST_LOST 1024u
-// A watch that is not over after so long is given up: a queue of seconds, or a launch that never ends.
-#define LIMIT_NS UINT64_C(3000000000)
+// Two turns lost lie at least one of our own apart: as many seconds of them as below.
+#define MOST_LOST 4096u
+// A watch that is not over after so long is given up: a queue of many seconds, or a launch that never ends. Launches of
+// two seconds beside three others are over.
+#define LIMIT_NS UINT64_C(12000000000)
 
 // A stamp this much later than its pulse met a lost turn: a switch there and back alone costs more.
 // source: measured, H200: 0.2 ms and more for the shortest turn of others', 2.3 for a whole one.
@@ -120,6 +124,11 @@ static double lost_between(const session_t *session, double begun_ms, double end
   return sum_ms;
 }
 
+static long pulse_ns(const session_t *session)
+{
+  return session->made < LATER ? PULSE_NS : session->made < LATEST ? LATER_PULSE_NS : LATEST_PULSE_NS;
+}
+
 // Pulses until one is stamped that was recorded after the sample was over.
 // returns: whether the driver still answers. *is_over: the sample is, and so is the last pulse.
 static bool beat_until_over(session_t *session, const jvgpu_pulse_t *pulse, bool *is_over)
@@ -131,7 +140,7 @@ static bool beat_until_over(session_t *session, const jvgpu_pulse_t *pulse, bool
     if (session->made < wanted && session->made - session->done < UNDER_WAY && !record(session)) {
       return false;
     }
-    const struct timespec pause = {.tv_nsec = (session->made < LATER ? PULSE_NS : LATER_PULSE_NS) - HOST_WAY_NS};
+    const struct timespec pause = {.tv_nsec = pulse_ns(session) - HOST_WAY_NS};
     nanosleep(&pause, NULL);
     if (!take_in_done(session)) {
       return false;

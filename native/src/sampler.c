@@ -262,7 +262,7 @@ bool jvgpu_sampler_mark(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream
   if (!sampler_try_lock(sampler)) {
     return false;
   }
-  if (sampler->ctx != NULL && sampler->streams < 2 && prepare(sampler)) {
+  if (shape->samples != 0 && sampler->streams < 2 && prepare(sampler)) {
     // What is open holds a pause.
     jvgpu_sampler_drop(sampler);
     sample = begin(sampler, NULL, stream, calls, contenders);

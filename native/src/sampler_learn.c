@@ -28,6 +28,9 @@
 // What is left of a sample when lost turns are taken off, within a tenth of a millisecond each, is sure beyond this.
 #define LOST_MATTERS_NS 500000.0
 
+// Launches that are so long are few.
+#define LONG_LAUNCH_NS 100000000.0
+
 // Samples of one launch at a time after a run that the host could not keep queued.
 #define SINGLY_SAMPLES 8
 
@@ -117,6 +120,13 @@ static double owed_ns(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *samp
                              own_ns / sample->launches);
 }
 
+// A launch of its own sample, so long that it was charged by what one or two before it were seen to take, is made good.
+static double long_owed_ns(const jvgpu_sample_t *sample, double own_ns, jvgpu_how_t how)
+{
+  const bool counts = how.contenders > 1 && how.is_sure && !sample->is_over && sample->known_ns != 0;
+  return counts && own_ns > LONG_LAUNCH_NS ? own_ns - (double)sample->known_ns : 0;
+}
+
 // It took no longer than that. Too much rather than nothing: what is not known is never free, and the first clean sample
 // takes its place. Among other streams a launch takes long, and little of it is its own: a first guess, no more.
 static uint64_t guess(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, double most_ns)
@@ -190,7 +200,8 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
     return (int64_t)guess(sampler, sample->shape, own_ns);
   }
   const uint64_t late_ns = jvgpu_shape_learn(sample->shape, own_ns, sample->launches, how);
-  return (int64_t)late_ns + (int64_t)owed_ns(sampler, sample, own_ns, how.contenders);
+  return (int64_t)late_ns + (int64_t)owed_ns(sampler, sample, own_ns, how.contenders) +
+         (int64_t)long_owed_ns(sample, own_ns, how);
 }
 
 // returns: whether all is known of a sample that ever will be.

@@ -5,6 +5,8 @@
 
 // A span ends where a lost turn would not stand out any more: on one stream, and over several beside others.
 #define SPAN_NS UINT64_C(1000000)
+// A mark ends sooner where launches are long.
+#define MARK_NS UINT64_C(2000000)
 
 void jvgpu_sampler_open_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open, int sample, CUstream stream, uint32_t wanted,
                              uint64_t busy_ns)
@@ -54,14 +56,14 @@ void jvgpu_sampler_drop(jvgpu_sampler_t *sampler)
 }
 
 // A mark counts where the GPU always has something to do from its first launch on.
-static void step_mark(jvgpu_sampler_t *sampler, CUstream stream, const jvgpu_stream_calls_t *calls, uint64_t busy_ns,
-                      bool quiet)
+static void step_mark(jvgpu_sampler_t *sampler, const jvgpu_shape_t *shape, CUstream stream,
+                      const jvgpu_stream_calls_t *calls, uint64_t busy_ns, bool quiet)
 {
   jvgpu_open_t  *open = &sampler->span;
   const uint32_t made = jvgpu_sampler_launches(sampler) - open->launches;
-  if (quiet || stream != open->stream || sampler_is_last_done(sampler)) {
+  if (quiet || stream != open->stream || shape->samples == 0 || sampler_is_last_done(sampler)) {
     drop_over(sampler, open);
-  } else if (made >= open->wanted) {
+  } else if (made >= open->wanted || busy_ns - open->busy_ns >= MARK_NS) {
     close_over(sampler, open, calls, busy_ns);
   }
   __atomic_store_n(&sampler->is_marking, open->sample >= 0, __ATOMIC_RELAXED);
@@ -112,7 +114,7 @@ void jvgpu_sampler_step(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream
     return;
   }
   if (sampler->is_marking) {
-    step_mark(sampler, stream, calls, busy_ns, quiet);
+    step_mark(sampler, shape, stream, calls, busy_ns, quiet);
   } else {
     step_one(sampler, &sampler->run, shape, stream, calls, busy_ns, quiet);
     step_one(sampler, &sampler->span, shape, stream, calls, busy_ns, quiet);
