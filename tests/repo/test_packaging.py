@@ -36,7 +36,7 @@ def test_the_oldest_dependencies_are_the_lower_bounds_of_the_package() -> None:
 
 
 def test_every_import_of_the_package_is_a_stated_dependency() -> None:
-    distribution_of = {"pynvml": "nvidia-ml-py", "IPython": "ipython", "yaml": "pyyaml"}
+    distribution_of = {"_cffi_backend": "cffi", "pynvml": "nvidia-ml-py", "IPython": "ipython", "yaml": "pyyaml"}
     stated = {Requirement(text).name.lower().replace("-", "_") for text in requires("jupyter-vgpu") or []}
 
     unstated = set()
