@@ -3,8 +3,8 @@
 
 #include "sampler_parts.h"
 
-// No clock makes more of a difference. Where a turn of somebody's who is not counted may be in it, less counts.
-#define LEAST_PART 0.7
+// No clock makes more of a difference, and where a turn of somebody's who is not counted may be in it, less counts. What
+// took less than it was charged did: nothing can be missing in a stretch.
 #define MOST_PART 1.4
 #define MOST_CUT_PART 1.2
 #define LEAST_TURN_NS (0.7 * JVGPU_TURN_NS)
@@ -77,7 +77,7 @@ int64_t jvgpu_stretch_owed_ns(const jvgpu_sampler_t *sampler, const jvgpu_sample
   const double elapsed_ns = (double)elapsed_ms * 1e6;
   const bool   may_hold_turn = elapsed_ns > charged_ns * MOST_CUT_PART && elapsed_ns > charged_ns + LEAST_TURN_NS;
   // A clock that rises from its lowest does make more.
-  const bool is_far = elapsed_ns < charged_ns * LEAST_PART || (elapsed_ns > charged_ns * MOST_PART && !sample->is_mark);
+  const bool is_far = elapsed_ns > charged_ns * MOST_PART && !sample->is_mark;
   if (may_hold_turn || is_far) {
     return 0;
   }
