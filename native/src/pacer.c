@@ -2,11 +2,9 @@
 #include "pacer.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "attach.h"
@@ -15,6 +13,7 @@
 #include "flight.h"
 #include "process.h"
 #include "real.h"
+#include "standing.h"
 
 // A governor looks many times a second; one that has not for so long is gone or stuck.
 #define GOVERNOR_LOST_NS UINT64_C(500000000)
@@ -25,6 +24,9 @@
 #define LOOK_NS 60000
 #define LEAST_LOOK_NS 20000
 #define GATE_LOOK_NS 20000000
+#define CEILING_LOOK_NS 1000000
+// So much later than a governor is lost nobody stands at its gate any more.
+#define MOST_LYING_NS UINT64_C(400000000)
 // A look for room that took longer found less under way than may be.
 #define FULL_NS UINT64_C(200000)
 // The kernel may end a sleep so much later; its usual 50 µs would be most of it.
@@ -46,6 +48,7 @@ struct jvgpu_pacer_s {
   CUevent          events[JVGPU_MOST_FENCES];
   uint64_t         local_since_ns;  // 0 = a governor is there
   uint64_t         local_busy_ns;   // the tenant's use at that time
+  jvgpu_standing_t standing;
 };
 
 static jvgpu_pacer_t *pacer_of(jvgpu_process_t *self, int device)
@@ -60,6 +63,7 @@ static jvgpu_pacer_t *pacer_of(jvgpu_process_t *self, int device)
   }
   pacer->self = self;
   pacer->device = device;
+  pacer->standing.most_lying_ns = MOST_LYING_NS;
   jvgpu_pacer_t *first = NULL;
   if (!__atomic_compare_exchange_n(&self->pacers[device], &first, pacer, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
     munmap(pacer, sizeof *pacer);
@@ -168,24 +172,15 @@ static bool has_room_for_one(const jvgpu_pacer_t *pacer, uint64_t bound_ns)
                                __atomic_load_n(&limits_of(pacer)->least_in_flight, __ATOMIC_RELAXED));
 }
 
-static void pause_ns(long ns)
-{
-  const struct timespec pause = {.tv_nsec = ns};
-  nanosleep(&pause, NULL);
-}
-
 // While something is under way its end is worth seeing early: the next tenant waits for it. Half of the way, since how
 // long it takes is an estimate.
-static void wait_at_gate(const jvgpu_control_device_t *limits, uint64_t under_way_ns)
+static long until_next_look_ns(uint64_t under_way_ns)
 {
-  if (under_way_ns != 0) {
-    const uint64_t half_ns = under_way_ns / 2;
-    pause_ns(half_ns < LEAST_LOOK_NS ? LEAST_LOOK_NS : half_ns < LOOK_NS ? (long)half_ns : LOOK_NS);
-    return;
+  const uint64_t half_ns = under_way_ns / 2;
+  if (under_way_ns == 0) {
+    return GATE_LOOK_NS;
   }
-  const struct timespec longest = {.tv_nsec = GATE_LOOK_NS};
-  // Not FUTEX_PRIVATE: the word is in a page that the agent writes. A read-only mapping will do.
-  syscall(SYS_futex, &limits->gate, FUTEX_WAIT, JVGPU_GATE_CLOSED, &longest, NULL, 0);
+  return half_ns < LEAST_LOOK_NS ? LEAST_LOOK_NS : half_ns < LOOK_NS ? (long)half_ns : LOOK_NS;
 }
 
 static uint64_t tenant_busy_ns(const jvgpu_pacer_t *pacer)
@@ -237,12 +232,13 @@ static bool is_over_ceiling(jvgpu_pacer_t *pacer, uint64_t now_ns)
 static bool try_to_pass(jvgpu_pacer_t *pacer, bool is_bounded, uint64_t now_ns, bool *is_full)
 {
   const jvgpu_control_device_t *limits = limits_of(pacer);
+  const uint32_t                turn = jvgpu_standing_turn(&pacer->standing);
   if (!has_governor(pacer)) {
     jvgpu_attach_renew(pacer->self);
     if (!is_over_ceiling(pacer, now_ns)) {
       return true;
     }
-    pause_ns(1000000);
+    jvgpu_standing_wait(&pacer->standing, turn, CEILING_LOOK_NS);
     return false;
   }
   const uint64_t bound_ns = __atomic_load_n(&limits->flight_bound_ns, __ATOMIC_RELAXED);
@@ -253,13 +249,13 @@ static bool try_to_pass(jvgpu_pacer_t *pacer, bool is_bounded, uint64_t now_ns, 
   const uint64_t under_way_ns = pacer->flight.under_way_ns;
   jvgpu_unlock(&pacer->lock);
   if (is_closed(limits)) {
-    wait_at_gate(limits, under_way_ns);
+    jvgpu_standing_wait_at_gate(&pacer->standing, &limits->gate, until_next_look_ns(under_way_ns));
     jvgpu_meter_gated(pacer->self, pacer->device);
     *is_full = false;
     return false;
   }
   if (!has_room) {
-    pause_ns(LOOK_NS);
+    jvgpu_standing_wait(&pacer->standing, turn, LOOK_NS);
     // A host that sleeps for longer finds less under way than there may be.
     *is_full = jvgpu_now_ns() - now_ns < FULL_NS;
   }
@@ -292,6 +288,7 @@ static bool wait_until_admitted(jvgpu_pacer_t *pacer, bool is_bounded)
   const int      cancel_state = jvgpu_cancel_later();
   jvgpu_use_t   *use = use_of(pacer);
   __atomic_fetch_add(&use->blocked, 1, __ATOMIC_RELAXED);
+  jvgpu_standing_begin(&pacer->standing);
   jvgpu_meter_waits(pacer->self, pacer->device);
   const long slack_ns = syscall(SYS_prctl, PR_GET_TIMERSLACK, 0, 0, 0, 0);
   syscall(SYS_prctl, PR_SET_TIMERSLACK, SLACK_NS, 0, 0, 0);
@@ -305,6 +302,7 @@ static bool wait_until_admitted(jvgpu_pacer_t *pacer, bool is_bounded)
   // 0 would be the thread's default, which is what could not be asked for.
   syscall(SYS_prctl, PR_SET_TIMERSLACK, slack_ns > 0 ? (unsigned long)slack_ns : 0ul, 0, 0, 0);
   __atomic_fetch_sub(&use->blocked, 1, __ATOMIC_RELAXED);
+  jvgpu_standing_end(&pacer->standing, &limits_of(pacer)->gate);
   use = use_of(pacer);
   __atomic_fetch_add(&use->gated_ns, jvgpu_now_ns() - begun_ns, __ATOMIC_RELAXED);
   __atomic_fetch_add(&use->throttled, 1, __ATOMIC_RELAXED);
