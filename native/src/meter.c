@@ -107,6 +107,8 @@ static bool note_flight(jvgpu_meter_t *meter, uint64_t busy_ns)
   __atomic_store_n(&meter->flight_busy_ns, busy_ns, __ATOMIC_RELAXED);
   __atomic_store_n(&meter->flight_waited_ns, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&meter->flight_begun_ns, jvgpu_now_ns(), __ATOMIC_RELAXED);
+  // The launch at hand is counted already.
+  __atomic_store_n(&meter->sampler.flight_from, jvgpu_sampler_launches(&meter->sampler) - 1, __ATOMIC_RELAXED);
   return true;
 }
 
@@ -349,7 +351,6 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
   if (jvgpu_sampler_is_open(&meter->sampler)) {
     jvgpu_sampler_step(&meter->sampler, shape, stream, calls, busy_ns, quiet);
   }
-  __atomic_store_n(&meter->sampler.last, stream, __ATOMIC_RELAXED);
   // What is not charged brings no sample nearer: until something is known, launches do.
   const bool     is_little_known = __atomic_load_n(&shape->samples, __ATOMIC_RELAXED) < NEW_SHAPE_SAMPLES &&
                                    __atomic_load_n(&shape->tries, __ATOMIC_RELAXED) < NEW_SHAPE_TRIES;
@@ -358,6 +359,7 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
       (!charged.is_known || is_little_known) && (unsampled >= NEW_SHAPE_LAUNCHES || is_unheard_of(meter, shape));
   const bool is_due = busy_ns >= __atomic_load_n(&meter->due_ns, __ATOMIC_RELAXED) || unsampled >= MOST_UNSAMPLED;
   if (quiet || (!is_new && !is_due) || jvgpu_sampler_is_marking(&meter->sampler)) {
+    __atomic_store_n(&meter->sampler.last, stream, __ATOMIC_RELAXED);
     return launch;
   }
   jvgpu_late_t late;
@@ -366,6 +368,7 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
                                            sure_contenders(self, meter, device), busy_ns, &late);
   set_next(self, meter, device, busy_ns + (late.ns > 0 ? (uint64_t)late.ns : 0));
   charge_late(meter, use, late);
+  __atomic_store_n(&meter->sampler.last, stream, __ATOMIC_RELAXED);
   if (sample >= 0) {
     launch.meter = meter;
     launch.sample = sample;

@@ -17,9 +17,10 @@ bool jvgpu_paced_is(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample
 
 uint32_t jvgpu_paced_run(const jvgpu_shape_t *shape, uint32_t streams)
 {
-  // Of less than one round it may be that nothing lies between the events on their own stream.
-  const uint32_t least = streams > LEAST_PACED ? streams : LEAST_PACED;
+  // Of less than one round it may be that nothing lies between the events on their own stream; a round may be too long.
   const double   launches = PACED_NS / (shape->mean_ns + 1);
+  const uint32_t round = streams < 2 * launches ? streams : (uint32_t)(2 * launches);
+  const uint32_t least = round > LEAST_PACED ? round : LEAST_PACED;
   const uint32_t wanted = launches > MOST_PACED_LAUNCHES ? MOST_PACED_LAUNCHES : (uint32_t)launches;
   return wanted < least ? least : wanted;
 }

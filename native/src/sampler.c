@@ -87,6 +87,7 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
     sample->has_next = false;
     sample->is_contended = contenders > 1;
     sample->is_dry = false;
+    sample->ahead = jvgpu_sampler_launches(sampler) - __atomic_load_n(&sampler->flight_from, __ATOMIC_RELAXED);
     sample->was_full = false;
     sample->full_ns = __atomic_load_n(&sampler->full_ns, __ATOMIC_RELAXED);
     sample->known_ns = shape != NULL ? __atomic_load_n(&shape->duration_ns, __ATOMIC_RELAXED) : 0;
@@ -202,9 +203,9 @@ static uint32_t run_of(const jvgpu_sampler_t *sampler, const jvgpu_shape_t *shap
   if (sampler->streams < 2 || sampler->is_mixed) {
     return run;
   }
-  return contenders > 1               ? jvgpu_paced_run(shape, sampler->streams)
-         : run < 2 * sampler->streams ? 2 * sampler->streams
-                                      : run;
+  // Round twice, where that is no matter of tens of milliseconds: gates close meanwhile, and drop what is open.
+  const uint32_t round = 2 * (sampler->streams < JVGPU_FEW_STREAMS ? sampler->streams : JVGPU_FEW_STREAMS);
+  return contenders > 1 ? jvgpu_paced_run(shape, sampler->streams) : run < round ? round : run;
 }
 
 static bool can_begin(const jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, uint32_t run, bool is_idle,
@@ -215,6 +216,13 @@ static bool can_begin(const jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, uint
   }
   // A run from full to full begins where the queues are full.
   return run == 1 || contenders < 2 || __atomic_load_n(&sampler->full_ns, __ATOMIC_RELAXED) != 0;
+}
+
+// The launch at hand is not the latest yet. returns: the stream for a run's first event: over several streams what was made before it is done when the latest is.
+static CUstream behind_latest(const jvgpu_sampler_t *sampler, CUstream stream)
+{
+  const CUstream latest = sampler_last(sampler);
+  return sampler->streams < 2 || latest == JVGPU_NO_STREAM ? stream : latest;
 }
 
 int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream, bool is_idle,
@@ -238,7 +246,7 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
     const bool alone = sampler->streams < 2 || !sampler->is_mixed || shape->samples == 0;
     run = run_of(sampler, shape, contenders);
     sample = alone && !is_spans && sampler->run.sample < 0 && can_begin(sampler, shape, run, is_idle, contenders)
-                 ? begin(sampler, shape, stream, calls, contenders)
+                 ? begin(sampler, shape, run > 1 ? behind_latest(sampler, stream) : stream, calls, contenders)
                  : -1;
   }
   if (sample >= 0) {

@@ -28,6 +28,8 @@
 
 // A process that has not launched for so long is no contender to the agent.
 #define JVGPU_COUNTED_NS UINT64_C(1000000000)
+// More streams than that are hardly ever at work at once.
+#define JVGPU_FEW_STREAMS 16u
 // Of spans over several streams beside others so many are compared: a third or less of them are not cut.
 #define JVGPU_SPANS_KEPT 32u
 
@@ -73,7 +75,8 @@ typedef struct jvgpu_sample_s {
   bool                 was_queued;  // the GPU had not come to the first event when all was there
   bool                 was_idle;    // one launch: the stream had nothing to do before it
   bool                 is_contended;
-  bool                 is_dry;      // run: at some moment nothing was under way
+  bool                 is_dry;      // run over several streams: at some moment nothing was under way
+  uint32_t             ahead;       // launches that may have been under way when it was begun, its own among them
   bool                 was_full;    // run: begun and ended with as much under way as may be
   uint64_t             full_ns;     // which was so much when it was begun
   uint64_t             known_ns;    // what a launch was charged then: how many are under way goes by it
@@ -115,6 +118,7 @@ typedef struct jvgpu_sampler_s {
   uint64_t             charged_ns[2]; // for them, by their durations
   uint64_t             latest_ns;     // for the latest
   uint32_t             unknown;       // launches of which the duration was not known
+  uint32_t             flight_from;   // launches made when the host last saw everything done
   int                  newest;        // the sample begun last, -1 = none yet
   uint32_t             others;  // no GPU time, put behind launches into their stream: copies from and to the host
   uint32_t             stretches;  // seen so far

@@ -129,8 +129,9 @@ static double long_owed_ns(const jvgpu_sample_t *sample, double own_ns, jvgpu_ho
 
 // It took no longer than that. Too much rather than nothing: what is not known is never free, and the first clean sample
 // takes its place. Among other streams a launch takes long, and little of it is its own: a first guess, no more.
-static uint64_t guess(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, double most_ns)
+static uint64_t guess(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, double most_ns)
 {
+  jvgpu_shape_t *shape = sample->shape;
   if (sampler->streams < 2) {
     return jvgpu_shape_guess(shape, most_ns);
   }
@@ -138,7 +139,9 @@ static uint64_t guess(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, double mos
     return 0;
   }
   sampler->seen_count = 0;
-  return (uint64_t)(sampler->overlap * (double)jvgpu_shape_guess(shape, most_ns / sampler->streams));
+  const uint32_t few = sampler->streams < JVGPU_FEW_STREAMS ? sampler->streams : JVGPU_FEW_STREAMS;
+  const uint32_t streams = sample->ahead < few && sample->ahead != 0 ? sample->ahead : few;
+  return (uint64_t)(sampler->overlap * (double)jvgpu_shape_guess(shape, most_ns / streams));
 }
 
 static bool is_alone(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uint32_t contenders)
@@ -185,7 +188,7 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
   }
   if (!is_whole && !is_usable_unqueued(sample, own_ns)) {
     sample->shape->singly = sample->is_over ? SINGLY_SAMPLES : sample->shape->singly;
-    return sample->is_over ? 0 : (int64_t)guess(sampler, sample->shape, elapsed_ns - lost_ns - PAIR_NS);
+    return sample->is_over ? 0 : (int64_t)guess(sampler, sample, elapsed_ns - lost_ns - PAIR_NS);
   }
   sample->shape->singly -= sample->shape->singly != 0;
   if (sample->is_over && sampler->streams > 1) {
@@ -197,7 +200,7 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
     return (int64_t)jvgpu_shape_guess(sample->shape, own_ns);
   }
   if (!sample->is_over && sampler->streams > 1) {
-    return (int64_t)guess(sampler, sample->shape, own_ns);
+    return (int64_t)guess(sampler, sample, own_ns);
   }
   const uint64_t late_ns = jvgpu_shape_learn(sample->shape, own_ns, sample->launches, how);
   return (int64_t)late_ns + (int64_t)owed_ns(sampler, sample, own_ns, how.contenders) +

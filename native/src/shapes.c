@@ -260,10 +260,11 @@ static void learn_alone(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
   }
 }
 
-static void learn_rough(jvgpu_shape_t *shape, double launch_ns, bool is_sure)
+static void learn_rough(jvgpu_shape_t *shape, double launch_ns, jvgpu_how_t how)
 {
-  jvgpu_rough_add(is_sure ? &shape->sure : &shape->rough, launch_ns);
-  start_over(shape, jvgpu_rough_best_ns(&shape->sure, &shape->rough));
+  const bool is_one = how.contenders <= 1;
+  jvgpu_rough_add(how.is_sure && !is_one ? &shape->sure : &shape->rough, launch_ns);
+  start_over(shape, is_one ? jvgpu_rough_middle_ns(&shape->rough) : jvgpu_rough_best_ns(&shape->sure, &shape->rough));
   const uint32_t seen = shape->sure.seen + shape->rough.seen;
   set_samples(shape, seen < MEMORY ? seen : MEMORY);
 }
@@ -289,7 +290,7 @@ uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t lau
     set_samples(shape, 0);
   }
   if (how.is_of_streams) {
-    learn_rough(shape, elapsed_ns / launches, how.is_sure);
+    learn_rough(shape, elapsed_ns / launches, how);
   } else if (how.contenders <= 1) {
     learn_alone(shape, elapsed_ns, launches, how);
   } else if (is_cut(shape, elapsed_ns, launches, how)) {
