@@ -351,6 +351,7 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
   if (jvgpu_sampler_is_open(&meter->sampler)) {
     jvgpu_sampler_step(&meter->sampler, shape, stream, calls, busy_ns, quiet);
   }
+  __atomic_store_n(&meter->sampler.last, stream, __ATOMIC_RELAXED);
   // What is not charged brings no sample nearer: until something is known, launches do.
   const bool     is_little_known = __atomic_load_n(&shape->samples, __ATOMIC_RELAXED) < NEW_SHAPE_SAMPLES &&
                                    __atomic_load_n(&shape->tries, __ATOMIC_RELAXED) < NEW_SHAPE_TRIES;
@@ -359,7 +360,6 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
       (!charged.is_known || is_little_known) && (unsampled >= NEW_SHAPE_LAUNCHES || is_unheard_of(meter, shape));
   const bool is_due = busy_ns >= __atomic_load_n(&meter->due_ns, __ATOMIC_RELAXED) || unsampled >= MOST_UNSAMPLED;
   if (quiet || (!is_new && !is_due) || jvgpu_sampler_is_marking(&meter->sampler)) {
-    __atomic_store_n(&meter->sampler.last, stream, __ATOMIC_RELAXED);
     return launch;
   }
   jvgpu_late_t late;
@@ -368,7 +368,6 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
                                            sure_contenders(self, meter, device), busy_ns, &late);
   set_next(self, meter, device, busy_ns + (late.ns > 0 ? (uint64_t)late.ns : 0));
   charge_late(meter, use, late);
-  __atomic_store_n(&meter->sampler.last, stream, __ATOMIC_RELAXED);
   if (sample >= 0) {
     launch.meter = meter;
     launch.sample = sample;

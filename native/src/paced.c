@@ -15,14 +15,12 @@ bool jvgpu_paced_is(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample
   return sample->shape != NULL && sample->is_contended && sampler->streams > 1;
 }
 
-uint32_t jvgpu_paced_run(const jvgpu_shape_t *shape, uint32_t streams)
+uint32_t jvgpu_paced_run(const jvgpu_shape_t *shape)
 {
-  // Of less than one round it may be that nothing lies between the events on their own stream; a round may be too long.
-  const double   launches = PACED_NS / (shape->mean_ns + 1);
-  const uint32_t round = streams < 2 * launches ? streams : (uint32_t)(2 * launches);
-  const uint32_t least = round > LEAST_PACED ? round : LEAST_PACED;
-  const uint32_t wanted = launches > MOST_PACED_LAUNCHES ? MOST_PACED_LAUNCHES : (uint32_t)launches;
-  return wanted < least ? least : wanted;
+  const double launches = PACED_NS / (shape->mean_ns + 1);
+  return launches > MOST_PACED_LAUNCHES ? MOST_PACED_LAUNCHES
+         : launches < LEAST_PACED       ? LEAST_PACED
+                                        : (uint32_t)launches;
 }
 
 bool jvgpu_paced_is_as_full(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample)

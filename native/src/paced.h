@@ -14,8 +14,8 @@
 // returns: whether a run under way is one of them.
 bool jvgpu_paced_is(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample);
 
-// returns: how many launches of `shape` it should take in: 24..160, and no fewer than there are streams.
-uint32_t jvgpu_paced_run(const jvgpu_shape_t *shape, uint32_t streams);
+// returns: how many launches of `shape` it should take in, 24..160.
+uint32_t jvgpu_paced_run(const jvgpu_shape_t *shape);
 
 // returns: whether as many launches are under way as when it was begun.
 bool jvgpu_paced_is_as_full(const jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample);

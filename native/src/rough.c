@@ -71,20 +71,6 @@ double jvgpu_rough_mean_ns(const jvgpu_rough_t *rough, bool *do_agree)
   return mean_ns;
 }
 
-double jvgpu_rough_middle_ns(const jvgpu_rough_t *rough)
-{
-  float          sorted[JVGPU_ROUGH_KEPT];
-  const uint32_t count = kept(rough);
-  for (uint32_t i = 0; i < count; i++) {
-    uint32_t at = i;
-    for (; at > 0 && sorted[at - 1] > rough->kept_ns[i]; at--) {
-      sorted[at] = sorted[at - 1];
-    }
-    sorted[at] = rough->kept_ns[i];
-  }
-  return ((double)sorted[(count - 1) / 2] + (double)sorted[count / 2]) / 2;
-}
-
 double jvgpu_rough_best_ns(const jvgpu_rough_t *sure, const jvgpu_rough_t *others)
 {
   bool do_agree = false;

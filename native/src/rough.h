@@ -24,10 +24,6 @@ void jvgpu_rough_add(jvgpu_rough_t *rough, double launch_ns);
 // shortest. *do_agree: whether any do. pre: one was added.
 double jvgpu_rough_mean_ns(const jvgpu_rough_t *rough, bool *do_agree);
 
-// returns: nanoseconds a launch, the middle one of those kept: alone a run may begin with less under way than it ends with,
-// or with more, and nothing is cut. pre: one was added.
-double jvgpu_rough_middle_ns(const jvgpu_rough_t *rough);
-
 // returns: nanoseconds a launch, of runs that are sure, since they began and ended with as much under way, and of others.
 // pre: one was added to either.
 double jvgpu_rough_best_ns(const jvgpu_rough_t *sure, const jvgpu_rough_t *others);

@@ -12,9 +12,6 @@
 // bounds.
 #define SPAN_LAUNCHES_A_STREAM 6u
 #define SPANS_EVERY 3u
-// Streams are counted in so many launches, by bits of a hash that show no more than some hundred.
-#define STREAMS_LAUNCHES 256u
-#define MOST_STREAMS 256u
 // A mark takes in so many: long enough that the next sample begins before the GPU has done them.
 #define MARK_LAUNCHES 8u
 // So many times in a row the GPU had nothing to do when a run was to begin.
@@ -112,37 +109,9 @@ static void look_at_shape(jvgpu_sampler_t *sampler, const jvgpu_shape_t *shape)
   sampler->is_mixed = sampler->is_mixed || (is_other && sampler->streams > 1);
 }
 
-// returns: how many streams make about so many bits of a hash.
-static uint32_t streams_of(uint64_t bits)
-{
-  double       free = 64.0;
-  uint32_t     streams = 0;
-  const double free_now = 64.0 - __builtin_popcountll(bits);
-  while (free > free_now + 0.5 && streams < MOST_STREAMS) {
-    free *= 63.0 / 64.0;
-    streams += 1;
-  }
-  return streams;
-}
-
-// Few launches lie between two samples, and a stream more or less matters where there are few.
-static uint32_t count_streams(jvgpu_sampler_t *sampler)
-{
-  const uint32_t launches = jvgpu_sampler_launches(sampler);
-  const uint32_t now = streams_of(__atomic_load_n(&sampler->streams_seen, __ATOMIC_RELAXED));
-  if (launches - sampler->streams_from >= STREAMS_LAUNCHES) {
-    __atomic_store_n(&sampler->streams_seen, 0, __ATOMIC_RELAXED);
-    sampler->streams_from = launches;
-    sampler->streams_before = now;
-  }
-  return now > sampler->streams_before ? now : sampler->streams_before;
-}
-
 // Take in what is over. What is charged for it comes on top of what the launches between two events are charged.
 static jvgpu_late_t take_in(jvgpu_sampler_t *sampler, uint32_t contenders)
 {
-  // What the first samples say depends on it.
-  sampler->streams = count_streams(sampler);
   const jvgpu_late_t late = jvgpu_sampler_learn(sampler, contenders);
   if (late.ns > 0) {
     sampler->run.busy_ns += (uint64_t)late.ns;
@@ -151,19 +120,20 @@ static jvgpu_late_t take_in(jvgpu_sampler_t *sampler, uint32_t contenders)
   return late;
 }
 
-// Open a span when it is one's turn. returns: whether no run is to be opened beside it.
+// Count the streams, and open a span when it is one's turn. returns: whether no run is to be opened beside it.
 static bool look_at_streams(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream,
                             const jvgpu_stream_calls_t *calls, uint32_t contenders, uint64_t busy_ns)
 {
+  const uint32_t before = sampler->streams;
+  sampler->streams = (uint32_t)__builtin_popcountll(__atomic_exchange_n(&sampler->streams_seen, 0, __ATOMIC_RELAXED));
   const bool is_one = sampler->streams < 2;
   if (is_one) {
     // What company does to launches on one stream is known of each shape.
     sampler->overlap = 1.0;
     __atomic_store_n(&sampler->overlap_ppm, 1000000, __ATOMIC_RELAXED);
-  } else if (sampler->were_one || !sampler->is_mixed) {
+  } else if (before < 2 || !sampler->is_mixed) {
     jvgpu_sampler_set_overlap(sampler, 1.0);
   }
-  sampler->were_one = is_one;
   sampler->turn += 1;
   if (is_one ? sampler->turn % SPANS_EVERY != 0 : !sampler->is_mixed) {
     return false;
@@ -203,9 +173,7 @@ static uint32_t run_of(const jvgpu_sampler_t *sampler, const jvgpu_shape_t *shap
   if (sampler->streams < 2 || sampler->is_mixed) {
     return run;
   }
-  // Round twice, where that is no matter of tens of milliseconds: gates close meanwhile, and drop what is open.
-  const uint32_t round = 2 * (sampler->streams < JVGPU_FEW_STREAMS ? sampler->streams : JVGPU_FEW_STREAMS);
-  return contenders > 1 ? jvgpu_paced_run(shape, sampler->streams) : run < round ? round : run;
+  return contenders > 1 ? jvgpu_paced_run(shape) : run < 2 * sampler->streams ? 2 * sampler->streams : run;
 }
 
 static bool can_begin(const jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, uint32_t run, bool is_idle,
@@ -216,13 +184,6 @@ static bool can_begin(const jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, uint
   }
   // A run from full to full begins where the queues are full.
   return run == 1 || contenders < 2 || __atomic_load_n(&sampler->full_ns, __ATOMIC_RELAXED) != 0;
-}
-
-// The launch at hand is not the latest yet. returns: the stream for a run's first event: over several streams what was made before it is done when the latest is.
-static CUstream behind_latest(const jvgpu_sampler_t *sampler, CUstream stream)
-{
-  const CUstream latest = sampler_last(sampler);
-  return sampler->streams < 2 || latest == JVGPU_NO_STREAM ? stream : latest;
 }
 
 int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream, bool is_idle,
@@ -246,7 +207,7 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
     const bool alone = sampler->streams < 2 || !sampler->is_mixed || shape->samples == 0;
     run = run_of(sampler, shape, contenders);
     sample = alone && !is_spans && sampler->run.sample < 0 && can_begin(sampler, shape, run, is_idle, contenders)
-                 ? begin(sampler, shape, run > 1 ? behind_latest(sampler, stream) : stream, calls, contenders)
+                 ? begin(sampler, shape, stream, calls, contenders)
                  : -1;
   }
   if (sample >= 0) {

@@ -28,8 +28,6 @@
 
 // A process that has not launched for so long is no contender to the agent.
 #define JVGPU_COUNTED_NS UINT64_C(1000000000)
-// More streams than that are hardly ever at work at once.
-#define JVGPU_FEW_STREAMS 16u
 // Of spans over several streams beside others so many are compared: a third or less of them are not cut.
 #define JVGPU_SPANS_KEPT 32u
 
@@ -125,11 +123,8 @@ typedef struct jvgpu_sampler_s {
   bool                 is_marking;  // the open span is a mark
   CUstream             last;  // of the latest launch, or JVGPU_NO_STREAM: it is gone
   uint64_t             full_ns;  // the launch waited for room: so much is under way; 0 = it did not
-  uint64_t             streams_seen;  // as bits of a hash, in the present stretch of launches
-  uint32_t             streams_from;  // launches when that began
-  uint32_t             streams_before;  // how many there were in the one before
-  uint32_t             streams;  // how many there are
-  bool                 were_one;  // when that was last looked at
+  uint64_t             streams_seen;  // as bits of a hash, since the last look
+  uint32_t             streams;       // how many that were; 0 = nobody has looked yet
   bool                 is_mixed;  // launches of several shapes are interleaved over streams
   const jvgpu_shape_t *last_shape;  // that was sampled; only compared
   uint64_t             beside_ns;  // when it last was not alone, as far as is known; at first, when it began

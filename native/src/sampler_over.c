@@ -28,9 +28,7 @@ static void close_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open, const jvgpu
   jvgpu_sample_t *sample = &sampler->samples[open->sample];
   sample_set_state(sample, JVGPU_SAMPLE_FREE);
   if (calls->record(sample->ended, open->stream) == CUDA_SUCCESS) {
-    // Alone over several streams: the GPU always had something to do, though this one stream may not.
-    const bool is_busy = sampler->streams > 1 && !sample->is_contended && !sample->is_dry && sample->shape != NULL;
-    sample->was_queued = jvgpu_real.cuEventQuery(sample->begun) != CUDA_SUCCESS || is_busy;
+    sample->was_queued = jvgpu_real.cuEventQuery(sample->begun) != CUDA_SUCCESS;
     sample->charged_ns = (double)(busy_ns - open->busy_ns) / sampler->overlap;
     // From the launch that opened it to the one before this, which is counted already.
     sample->launches = jvgpu_sampler_launches(sampler) - open->launches;
@@ -85,27 +83,26 @@ static void step_one(jvgpu_sampler_t *sampler, jvgpu_open_t *open, jvgpu_shape_t
   const bool           is_round = sampler->streams < 2 || (sample->is_contended && made >= 2 * sampler->streams);
   const bool           is_long = only == NULL && is_round && busy_ns - open->busy_ns >= SPAN_NS;
   const bool           is_enough = is_long || made >= open->wanted;
-  const bool           is_several = sampler->streams > 1 && only != NULL;
   const bool           is_paced = jvgpu_paced_is(sampler, sample);
-  if (!quiet && is_several && !sample->is_dry) {
+  if (!quiet && is_paced && !sample->is_dry) {
     sample->is_dry = sampler_is_last_done(sampler);
   }
   if (open->others != __atomic_load_n(&sampler->others, __ATOMIC_RELAXED)) {
     // What it would last is no launch's.
     drop_over(sampler, open);
-  } else if (quiet || (is_other && (stream != open->stream || is_several))) {
+  } else if (quiet || (is_other && stream != open->stream)) {
     sampler->is_mixed = sampler->is_mixed || !quiet;
     drop_over(sampler, open);
-  } else if (is_several && is_enough && !(is_paced && sample->is_dry) &&
-             (!is_paced || jvgpu_paced_is_as_full(sampler, sample))) {
-    // Behind the latest launch, as it began: what was made before either is done by then.
-    sampler->is_mixed = false;
-    sample->was_full = is_paced;
-    open->stream = sampler_last(sampler) != JVGPU_NO_STREAM ? sampler_last(sampler) : stream;
+  } else if (is_paced && is_enough && !sample->is_dry && jvgpu_paced_is_as_full(sampler, sample) &&
+             (stream == open->stream || made >= open->wanted + open->wanted / 2)) {
+    // On its own stream; where that is rare on any, none of which is far ahead of the others.
+    sample->was_full = true;
+    open->stream = stream;
     close_over(sampler, open, calls, busy_ns);
   } else if (is_paced && (sample->is_dry || jvgpu_paced_is_endless(sampler, open))) {
     drop_over(sampler, open);
-  } else if (!is_several && stream == open->stream && (is_enough || is_other)) {
+  } else if (!is_paced && stream == open->stream && (is_enough || is_other)) {
+    sampler->is_mixed = sampler->is_mixed && !(only != NULL && is_enough && sampler->streams > 1);
     close_over(sampler, open, calls, busy_ns);
   } else if (only == NULL) {
     if (sample->spanned < JVGPU_MOST_SPAN) {

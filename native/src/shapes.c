@@ -262,9 +262,8 @@ static void learn_alone(jvgpu_shape_t *shape, double elapsed_ns, uint32_t launch
 
 static void learn_rough(jvgpu_shape_t *shape, double launch_ns, jvgpu_how_t how)
 {
-  const bool is_one = how.contenders <= 1;
-  jvgpu_rough_add(how.is_sure && !is_one ? &shape->sure : &shape->rough, launch_ns);
-  start_over(shape, is_one ? jvgpu_rough_middle_ns(&shape->rough) : jvgpu_rough_best_ns(&shape->sure, &shape->rough));
+  jvgpu_rough_add(how.is_sure ? &shape->sure : &shape->rough, launch_ns);
+  start_over(shape, jvgpu_rough_best_ns(&shape->sure, &shape->rough));
   const uint32_t seen = shape->sure.seen + shape->rough.seen;
   set_samples(shape, seen < MEMORY ? seen : MEMORY);
 }
