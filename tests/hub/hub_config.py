@@ -83,7 +83,7 @@ async def before(spawner):
         # source: JupyterHub, handlers/pages.py, `_wrap_spawn_single_user`: after one second it shows the progress page.
         await asyncio.sleep(1.5)
     if spawner.user.name.startswith("quick"):
-        spawner.cmd = [sys.executable, "-I", str(Path(__file__).with_name("quick_server.py"))]
+        spawner.cmd = [sys.executable, "-I", "-S", str(Path(__file__).with_name("quick_server.py"))]
         spawner.args = []
     if spawner.user.name.startswith("lab"):
         bare = ("JUPYTERHUB_SINGLEUSER_APP", "JUPYTER_NO_CONFIG")
