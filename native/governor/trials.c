@@ -30,6 +30,12 @@ static double least_total(const jvgpu_governor_t *governor)
   return governor->mixed_total * (governor->has_short_work ? SHORT_WORK_GAIN : GAIN);
 }
 
+// Short work waits for several turns while all interleave: not every few seconds.
+static uint64_t mixed_every(const jvgpu_governor_t *governor)
+{
+  return governor->has_short_work ? MIXED_EVERY_NS : governor->mixed_every_ns;
+}
+
 // The GPU does more in its windows than while all interleave, as was measured.
 bool jvgpu_trials_is_heavy(const jvgpu_governor_t *governor, const jvgpu_runner_t *runner)
 {
@@ -111,7 +117,7 @@ void jvgpu_trials_note_mixed(jvgpu_governor_t *governor, const jvgpu_runner_t *r
     return;
   }
   const double   seen = (double)governor->mixed_used_ns / (double)length_ns;
-  const bool     is_old = governor->mixed_ns == 0 || now_ns - governor->mixed_ns > governor->mixed_every_ns;
+  const bool     is_old = governor->mixed_ns == 0 || now_ns - governor->mixed_ns > mixed_every(governor);
   const uint64_t longer_ns = is_new ? MIXED_FIRST_NS : governor->mixed_every_ns * (is_old ? 2 : 1);
   governor->mixed_every_ns = longer_ns < MIXED_EVERY_NS ? longer_ns : MIXED_EVERY_NS;
   // A window tells of its holder alone, others fill its gaps. What they were chosen by stays as long as all together did
@@ -164,5 +170,5 @@ bool jvgpu_trials_are_full(const jvgpu_runner_t *runners, uint32_t count, uint64
 // Before anything is compared it has to be known what interleaving gives.
 bool jvgpu_trials_are_comparable(const jvgpu_governor_t *governor, uint64_t now_ns)
 {
-  return governor->are_full || (governor->mixed_ns != 0 && now_ns - governor->mixed_ns < governor->mixed_every_ns);
+  return governor->are_full || (governor->mixed_ns != 0 && now_ns - governor->mixed_ns < mixed_every(governor));
 }

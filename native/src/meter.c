@@ -107,8 +107,6 @@ static bool note_flight(jvgpu_meter_t *meter, uint64_t busy_ns)
   __atomic_store_n(&meter->flight_busy_ns, busy_ns, __ATOMIC_RELAXED);
   __atomic_store_n(&meter->flight_waited_ns, 0, __ATOMIC_RELAXED);
   __atomic_store_n(&meter->flight_begun_ns, jvgpu_now_ns(), __ATOMIC_RELAXED);
-  // The launch at hand is counted already.
-  __atomic_store_n(&meter->sampler.flight_from, jvgpu_sampler_launches(&meter->sampler) - 1, __ATOMIC_RELAXED);
   return true;
 }
 

@@ -84,7 +84,6 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
     sample->has_next = false;
     sample->is_contended = contenders > 1;
     sample->is_dry = false;
-    sample->ahead = jvgpu_sampler_launches(sampler) - __atomic_load_n(&sampler->flight_from, __ATOMIC_RELAXED);
     sample->was_full = false;
     sample->full_ns = __atomic_load_n(&sampler->full_ns, __ATOMIC_RELAXED);
     sample->known_ns = shape != NULL ? __atomic_load_n(&shape->duration_ns, __ATOMIC_RELAXED) : 0;

@@ -73,8 +73,7 @@ typedef struct jvgpu_sample_s {
   bool                 was_queued;  // the GPU had not come to the first event when all was there
   bool                 was_idle;    // one launch: the stream had nothing to do before it
   bool                 is_contended;
-  bool                 is_dry;      // run over several streams: at some moment nothing was under way
-  uint32_t             ahead;       // launches that may have been under way when it was begun, its own among them
+  bool                 is_dry;      // run: at some moment nothing was under way
   bool                 was_full;    // run: begun and ended with as much under way as may be
   uint64_t             full_ns;     // which was so much when it was begun
   uint64_t             known_ns;    // what a launch was charged then: how many are under way goes by it
@@ -116,7 +115,6 @@ typedef struct jvgpu_sampler_s {
   uint64_t             charged_ns[2]; // for them, by their durations
   uint64_t             latest_ns;     // for the latest
   uint32_t             unknown;       // launches of which the duration was not known
-  uint32_t             flight_from;   // launches made when the host last saw everything done
   int                  newest;        // the sample begun last, -1 = none yet
   uint32_t             others;  // no GPU time, put behind launches into their stream: copies from and to the host
   uint32_t             stretches;  // seen so far
@@ -124,7 +122,7 @@ typedef struct jvgpu_sampler_s {
   CUstream             last;  // of the latest launch, or JVGPU_NO_STREAM: it is gone
   uint64_t             full_ns;  // the launch waited for room: so much is under way; 0 = it did not
   uint64_t             streams_seen;  // as bits of a hash, since the last look
-  uint32_t             streams;       // how many that were; 0 = nobody has looked yet
+  uint32_t             streams;       // how many that were
   bool                 is_mixed;  // launches of several shapes are interleaved over streams
   const jvgpu_shape_t *last_shape;  // that was sampled; only compared
   uint64_t             beside_ns;  // when it last was not alone, as far as is known; at first, when it began

@@ -127,30 +127,18 @@ static double long_owed_ns(const jvgpu_sample_t *sample, double own_ns, jvgpu_ho
   return counts && own_ns > LONG_LAUNCH_NS ? own_ns - (double)sample->known_ns : 0;
 }
 
-// The first samples are over before anybody has looked for streams.
-static uint32_t streams_of(const jvgpu_sampler_t *sampler)
-{
-  return sampler->streams != 0
-             ? sampler->streams
-             : (uint32_t)__builtin_popcountll(__atomic_load_n(&sampler->streams_seen, __ATOMIC_RELAXED));
-}
-
 // It took no longer than that. Too much rather than nothing: what is not known is never free, and the first clean sample
 // takes its place. Among other streams a launch takes long, and little of it is its own: a first guess, no more.
-static uint64_t guess(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, double most_ns)
+static uint64_t guess(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, double most_ns)
 {
-  jvgpu_shape_t *shape = sample->shape;
-  if (streams_of(sampler) < 2) {
+  if (sampler->streams < 2) {
     return jvgpu_shape_guess(shape, most_ns);
   }
   if (shape->mean_ns > 0) {
     return 0;
   }
-  // What was made after the host had seen everything done may be in it, and no more.
-  const uint32_t streams = streams_of(sampler);
-  const uint32_t others = sample->ahead < streams && sample->ahead != 0 ? sample->ahead : streams;
   sampler->seen_count = 0;
-  return (uint64_t)(sampler->overlap * (double)jvgpu_shape_guess(shape, most_ns / others));
+  return (uint64_t)(sampler->overlap * (double)jvgpu_shape_guess(shape, most_ns / sampler->streams));
 }
 
 static bool is_alone(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uint32_t contenders)
@@ -197,7 +185,7 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
   }
   if (!is_whole && !is_usable_unqueued(sample, own_ns)) {
     sample->shape->singly = sample->is_over ? SINGLY_SAMPLES : sample->shape->singly;
-    return sample->is_over ? 0 : (int64_t)guess(sampler, sample, elapsed_ns - lost_ns - PAIR_NS);
+    return sample->is_over ? 0 : (int64_t)guess(sampler, sample->shape, elapsed_ns - lost_ns - PAIR_NS);
   }
   sample->shape->singly -= sample->shape->singly != 0;
   if (sample->is_over && sampler->streams > 1) {
@@ -208,8 +196,8 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
     // Another may have had the GPU in the host's pause, and for how long nobody knows.
     return (int64_t)jvgpu_shape_guess(sample->shape, own_ns);
   }
-  if (!sample->is_over && streams_of(sampler) > 1) {
-    return (int64_t)guess(sampler, sample, own_ns);
+  if (!sample->is_over && sampler->streams > 1) {
+    return (int64_t)guess(sampler, sample->shape, own_ns);
   }
   const uint64_t late_ns = jvgpu_shape_learn(sample->shape, own_ns, sample->launches, how);
   return (int64_t)late_ns + (int64_t)owed_ns(sampler, sample, own_ns, how.contenders) +
