@@ -168,6 +168,8 @@ this_package() {
   # would not find its tools here.
   pip --no-build-isolation --no-deps --editable .
   pip "jupyter-vgpu[$1]"
+  # A link in the place of pip's copy: the panel that is built is the one that is shown.
+  at_length "$venv/bin/jupyter-builder" develop --overwrite .
   mark "$1" pyproject.toml hatch_build.py tools/setup.sh
 }
 

@@ -159,7 +159,8 @@ def each_ns(call, *arguments, count=20000):
 
 kind, managed = word(), word()
 attributes, values = (word * 2)(2, 8), (ctypes.c_void_p * 2)(ctypes.addressof(kind), ctypes.addressof(managed))
-empty = each_ns(driver.cuGetErrorName, 0, None)
+name = ctypes.c_char_p()
+empty = each_ns(driver.cuGetErrorName, 0, ctypes.byref(name))
 asked = each_ns(driver.cuPointerGetAttributes, word(2), attributes, values, source) - empty
 host = ctypes.create_string_buffer(4096)
 strange = each_ns(driver.cuPointerGetAttributes, word(2), attributes, values, place(ctypes.addressof(host))) - empty
@@ -177,7 +178,8 @@ def test_the_question_where_memory_is_costs_little(in_slice: RunInSlice) -> None
 
 CAPTURED = """
 must("cuStreamBeginCapture_v2", stream, 0)
-for name in ("cuMemcpyAsync", "cuMemcpy2DAsync_v2", "cuMemcpy3DAsync_v2", "cuMemcpyPeerAsync"):
+# The driver captures no copy between peers: 900 (seen, 580.159.04).
+for name in ("cuMemcpyAsync", "cuMemcpy2DAsync_v2", "cuMemcpy3DAsync_v2"):
     must(name, *given(name, to.value, source.value, BYTES, stream, context=context.value, pitch=2 * ROW_BYTES))
 graph, count = place(), size()
 must("cuStreamEndCapture", stream, ctypes.byref(graph))
@@ -194,6 +196,6 @@ print(json.dumps([count.value, charged_while_capturing, charged_ms()]))
 def test_captured_copies_become_a_graph_and_are_charged_with_it(in_slice: RunInSlice) -> None:
     nodes, captured_ms, launched_ms = json.loads(in_slice(STORM + CAPTURED)[-1])
 
-    assert nodes == 4
+    assert nodes == 3
     assert captured_ms == 0
     assert launched_ms > 0
