@@ -17,10 +17,6 @@ static const jvgpu_process_t *asking(CUstream stream, const jvgpu_stream_calls_t
 
 static jvgpu_launch_t begin(uint64_t key, CUstream stream, const jvgpu_stream_calls_t *calls)
 {
-  jvgpu_process_t *self = jvgpu_tenant();
-  if (key == 0 && self != NULL) {
-    jvgpu_meter_other_work(self, stream);
-  }
   if (key == 0) {
     return (jvgpu_launch_t){.meter = NULL};
   }

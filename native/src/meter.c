@@ -389,16 +389,6 @@ void jvgpu_meter_gated(jvgpu_process_t *self, int device)
   }
 }
 
-void jvgpu_meter_other_work(jvgpu_process_t *self, CUstream stream)
-{
-  for (int device = 0; device < (int)JVGPU_MAX_DEVICES; device++) {
-    jvgpu_meter_t *meter = made_meter(self, device);
-    if (meter != NULL && __atomic_load_n(&meter->sampler.last, __ATOMIC_RELAXED) == stream) {
-      __atomic_fetch_add(&meter->sampler.others, 1, __ATOMIC_RELAXED);
-    }
-  }
-}
-
 void jvgpu_meter_stream_gone(jvgpu_process_t *self, CUstream stream)
 {
   for (int device = 0; device < (int)JVGPU_MAX_DEVICES; device++) {

@@ -55,8 +55,6 @@ void jvgpu_meter_full(struct jvgpu_process_s *self, int device, uint64_t full_ns
 void jvgpu_meter_drained(struct jvgpu_process_s *self);
 // The host has seen an event; what lies after it may still be in flight.
 void jvgpu_meter_drained_event(struct jvgpu_process_s *self);
-// Something that is no GPU time goes into a stream, as a copy from the host: what comes after it waits.
-void jvgpu_meter_other_work(struct jvgpu_process_s *self, CUstream stream);
 // A stream is about to be destroyed.
 void jvgpu_meter_stream_gone(struct jvgpu_process_s *self, CUstream stream);
 // A graph executable was changed or destroyed.

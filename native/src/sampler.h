@@ -49,7 +49,6 @@ typedef struct jvgpu_stretch_s {
   CUstream stream;
   uint64_t before_ns;   // what all launches before the sample were charged by their durations
   uint32_t unknown;     // launches so far of which it was not known
-  uint32_t others;      // copies so far that are no GPU time
   uint32_t begun;       // how often this sample was begun
   int      next;        // the sample at which it ends, -1 = there is none
   uint32_t next_begun;  // how often that one was
@@ -94,7 +93,6 @@ typedef struct jvgpu_open_s {
   CUstream stream;
   uint32_t launches;  // the sampler's count when it was opened
   uint32_t wanted;
-  uint32_t others;  // as in the sampler, then
   uint64_t busy_ns;
 } jvgpu_open_t;
 
@@ -116,7 +114,6 @@ typedef struct jvgpu_sampler_s {
   uint64_t             latest_ns;     // for the latest
   uint32_t             unknown;       // launches of which the duration was not known
   int                  newest;        // the sample begun last, -1 = none yet
-  uint32_t             others;  // no GPU time, put behind launches into their stream: copies from and to the host
   uint32_t             stretches;  // seen so far
   bool                 is_marking;  // the open span is a mark
   CUstream             last;  // of the latest launch, or JVGPU_NO_STREAM: it is gone
@@ -127,16 +124,16 @@ typedef struct jvgpu_sampler_s {
   const jvgpu_shape_t *last_shape;  // that was sampled; only compared
   uint64_t             beside_ns;  // when it last was not alone, as far as is known; at first, when it began
   uint64_t             run_alone_ns;  // a run without a neighbour should last so long
-  uint32_t             span_launches;  // of the next span on one stream
-  uint32_t             turn;  // on one stream runs and spans take turns: events of one would show in the other
-  double               overlap;  // GPU time of all launches together as part of their durations' sum
-  uint32_t             spans;  // taken in so far
-  uint32_t             unqueued;  // over several streams, in a row, that were not all queued
-  float                seen[JVGPU_SPANS_KEPT];  // beside others: what the latest spans over several streams say of it
+  uint32_t             span_launches; // of the next span on one stream
+  uint32_t             turn; // on one stream runs and spans take turns: events of one would show in the other
+  double               overlap;       // GPU time of all launches together as part of their durations' sum
+  uint32_t             spans;         // taken in so far
+  uint32_t             unqueued;      // over several streams, in a row, that were not all queued
+  float                seen[JVGPU_SPANS_KEPT]; // beside others: what the latest spans over several streams say of it
   uint32_t             seen_count;
-  bool                 seen_queued;  // some of them were all queued, and no others are kept
-  bool                 is_free;  // neither others nor a ceiling: it does not matter when something is charged
-  uint64_t             overlap_ppm;  // the same, for the launch path; 1000000 = one after the other
+  bool                 seen_queued;   // some of them were all queued, and no others are kept
+  bool                 is_free;       // neither others nor a ceiling: it does not matter when something is charged
+  uint64_t             overlap_ppm;   // the same, for the launch path; 1000000 = one after the other
   jvgpu_pulse_t        pulse;
 } jvgpu_sampler_t;
 

@@ -16,7 +16,6 @@ void jvgpu_sampler_open_over(jvgpu_sampler_t *sampler, jvgpu_open_t *open, int s
   open->stream = stream;
   open->launches = jvgpu_sampler_launches(sampler);
   open->wanted = wanted;
-  open->others = __atomic_load_n(&sampler->others, __ATOMIC_RELAXED);
   open->busy_ns = busy_ns;
   // Release: launches that see it open see the rest.
   __atomic_store_n(&open->sample, sample, __ATOMIC_RELEASE);
@@ -87,10 +86,7 @@ static void step_one(jvgpu_sampler_t *sampler, jvgpu_open_t *open, jvgpu_shape_t
   if (!quiet && is_paced && !sample->is_dry) {
     sample->is_dry = sampler_is_last_done(sampler);
   }
-  if (open->others != __atomic_load_n(&sampler->others, __ATOMIC_RELAXED)) {
-    // What it would last is no launch's.
-    drop_over(sampler, open);
-  } else if (quiet || (is_other && stream != open->stream)) {
+  if (quiet || (is_other && stream != open->stream)) {
     sampler->is_mixed = sampler->is_mixed || !quiet;
     drop_over(sampler, open);
   } else if (is_paced && is_enough && !sample->is_dry && jvgpu_paced_is_as_full(sampler, sample) &&

@@ -36,14 +36,13 @@ void jvgpu_stretch_begin(jvgpu_sampler_t *sampler, int index, CUstream stream, u
   // The launch that opened a sample is counted already, and made after its first event.
   stretch->before_ns = charged_before_latest_ns(sampler);
   stretch->unknown = __atomic_load_n(&sampler->unknown, __ATOMIC_RELAXED);
-  stretch->others = __atomic_load_n(&sampler->others, __ATOMIC_RELAXED);
   stretch->stream = stream;
   stretch->begun += 1;
   stretch->next = -1;
   sampler->newest = index;
   if (before != NULL && before->stretch.next < 0 && before != &sampler->samples[index] && !before->is_contended &&
       is_free(sampler, contenders) && before->stretch.stream == stream && before->stretch.unknown == stretch->unknown &&
-      before->stretch.others == stretch->others && is_still_queued(before)) {
+      is_still_queued(before)) {
     before->stretch.next = index;
     before->stretch.next_begun = stretch->begun;
     before->stretch.charged_ns = (double)(stretch->before_ns - before->stretch.before_ns);

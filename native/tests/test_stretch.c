@@ -90,7 +90,6 @@ static const jvgpu_stream_calls_t calls = {.record = record};
 typedef struct burst_s {
   double   grows;
   double   pause_ms;
-  double   copy_ms;  // behind every tenth launch the stream waits for a copy from the host
   double   host_ms;
   uint32_t batch;  // it waits for so many launches, then sleeps; 0 = never
   double   cold;  // the first after that take so many times longer
@@ -150,10 +149,7 @@ static double charged_for(burst_t burst)
         continue;
       }
     }
-    const bool is_copied = burst.copy_ms > 0 && i % 10 == 9;
-    sampler.others += is_copied;
-    queued_ms = (queued_ms > now_ms ? queued_ms : now_ms) + launch_ms + (i % 100 == 99 ? burst.pause_ms : 0) +
-                (is_copied ? burst.copy_ms : 0);
+    queued_ms = (queued_ms > now_ms ? queued_ms : now_ms) + launch_ms + (i % 100 == 99 ? burst.pause_ms : 0);
     worked_ms += launch_ms;
   }
   now_ms = queued_ms + 1.0;
@@ -199,9 +195,6 @@ static void what_does_not_count(void)
   burst_t pausing = steady;
   pausing.pause_ms = 15.0;
   CHECK("a turn of somebody's who is not counted is not charged", is_near(charged_for(pausing), 1.0, 0.03));
-  burst_t copying = steady;
-  copying.copy_ms = 0.2;
-  CHECK("nor is the time of a copy from the host", charged_for(copying) < 1.03);
   burst_t beside = {.grows = 0.2, .shapes = 1, .contenders = 2};
   burst_t capped = {.grows = 0.2, .shapes = 1, .contenders = 1};
   CHECK("beside others nothing is charged twice", charged_for(beside) < 1.03);
