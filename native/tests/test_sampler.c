@@ -8,38 +8,19 @@
 #include <string.h>
 
 #include "check.h"
-#include "cuda_abi.h"
-#include "real.h"
-#include "sampler.h"
+#include "sampler_driver.h"
 
 #define STREAMS 4u
 #define LAUNCH_MS 0.2
 // As many may be under way.
 #define FILL 20
 
-jvgpu_real_t jvgpu_real;
-
 // Where the GPU is, in milliseconds of its own time.
 static double       gpu_ms;
-static double       stamps_ms[2 * JVGPU_MOST_SAMPLES];
-static size_t       events;
 static unsigned int streams_asked;
 static bool         is_dry;
 // Whether the GPU has not come to a sample's first event when its last is recorded.
 static bool is_queued;
-
-static CUresult current(CUcontext *ctx)
-{
-  *ctx = (CUcontext)&gpu_ms;
-  return CUDA_SUCCESS;
-}
-
-static CUresult create(CUevent *event, unsigned int flags)
-{
-  (void)flags;
-  *event = (CUevent)&stamps_ms[events++];
-  return CUDA_SUCCESS;
-}
 
 static CUresult record(CUevent event, CUstream stream)
 {
@@ -54,35 +35,11 @@ static CUresult is_done(CUevent event)
   return is_first && is_queued ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 
-static CUresult elapsed(float *ms, CUevent from, CUevent to)
-{
-  *ms = (float)(*(double *)to - *(double *)from);
-  return CUDA_SUCCESS;
-}
-
 static CUresult ask_stream(CUstream stream)
 {
   (void)stream;
   streams_asked += 1;
   return is_dry ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
-}
-
-uint32_t jvgpu_pulse_watch(jvgpu_pulse_t *pulse, CUcontext ctx, CUevent begun, CUevent ended)
-{
-  (void)pulse, (void)ctx, (void)begun, (void)ended;
-  return 0;
-}
-
-void jvgpu_pulse_close(jvgpu_pulse_t *pulse, uint32_t watch)
-{
-  (void)pulse, (void)watch;
-}
-
-jvgpu_watched_t jvgpu_pulse_answer(const jvgpu_pulse_t *pulse, uint32_t watch, double *lost_ns)
-{
-  (void)pulse, (void)watch;
-  *lost_ns = 0;
-  return JVGPU_WATCHED_NOT;
 }
 
 static const jvgpu_stream_calls_t calls = {.record = record};
@@ -246,11 +203,7 @@ static void threads_lose_no_launch(void)
 int main(void)
 {
   threads_lose_no_launch();
-  jvgpu_real.cuCtxGetCurrent = current;
-  jvgpu_real.cuEventCreate = create;
-  jvgpu_real.cuEventQuery = is_done;
-  jvgpu_real.cuEventElapsedTime = elapsed;
-  jvgpu_real.cuStreamQuery = ask_stream;
+  driver_plays(is_done, ask_stream);
   runs_count_from_full_to_full();
   alternating_launches_are_charged_what_they_take_together();
   a_stream_that_is_gone_is_not_asked_for();

@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "check.h"
-#include "cuda_abi.h"
-#include "real.h"
-#include "sampler.h"
+#include "sampler_driver.h"
 
 #define LAUNCHES 4000
 #define LAUNCH_MS 0.2
@@ -20,26 +18,9 @@
 #define SLEEP_MS 20.0
 #define COLD_LAUNCHES 20
 
-jvgpu_real_t jvgpu_real;
-
 static double now_ms;
 // When all that is queued will be done.
 static double queued_ms;
-static double stamps_ms[2 * JVGPU_MOST_SAMPLES];
-static size_t events;
-
-static CUresult current(CUcontext *ctx)
-{
-  *ctx = (CUcontext)&now_ms;
-  return CUDA_SUCCESS;
-}
-
-static CUresult create(CUevent *event, unsigned int flags)
-{
-  (void)flags;
-  *event = (CUevent)&stamps_ms[events++];
-  return CUDA_SUCCESS;
-}
 
 static CUresult record(CUevent event, CUstream stream)
 {
@@ -53,34 +34,10 @@ static CUresult is_done(CUevent event)
   return *(double *)event <= now_ms ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
-static CUresult elapsed(float *ms, CUevent from, CUevent to)
-{
-  *ms = (float)(*(double *)to - *(double *)from);
-  return CUDA_SUCCESS;
-}
-
 static CUresult ask_stream(CUstream stream)
 {
   (void)stream;
   return queued_ms <= now_ms ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
-}
-
-uint32_t jvgpu_pulse_watch(jvgpu_pulse_t *pulse, CUcontext ctx, CUevent begun, CUevent ended)
-{
-  (void)pulse, (void)ctx, (void)begun, (void)ended;
-  return 0;
-}
-
-void jvgpu_pulse_close(jvgpu_pulse_t *pulse, uint32_t watch)
-{
-  (void)pulse, (void)watch;
-}
-
-jvgpu_watched_t jvgpu_pulse_answer(const jvgpu_pulse_t *pulse, uint32_t watch, double *lost_ns)
-{
-  (void)pulse, (void)watch;
-  *lost_ns = 0;
-  return JVGPU_WATCHED_NOT;
 }
 
 static const jvgpu_stream_calls_t calls = {.record = record};
@@ -203,11 +160,7 @@ static void what_does_not_count(void)
 
 int main(void)
 {
-  jvgpu_real.cuCtxGetCurrent = current;
-  jvgpu_real.cuEventCreate = create;
-  jvgpu_real.cuEventQuery = is_done;
-  jvgpu_real.cuEventElapsedTime = elapsed;
-  jvgpu_real.cuStreamQuery = ask_stream;
+  driver_plays(is_done, ask_stream);
   clocks_that_change();
   cold_beginnings();
   what_does_not_count();
