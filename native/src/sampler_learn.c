@@ -1,11 +1,6 @@
 // Learning: what samples that are over say, taken into the shapes. The sampler's lock is held.
 
-#include <stddef.h>
-
-#include "clock.h"
-#include "real.h"
 #include "rough.h"
-#include "sampler.h"
 #include "sampler_parts.h"
 
 // A pair of events costs this much of the GPU's own time when nothing is between them.

@@ -3,11 +3,8 @@
 
 #include "sampler_parts.h"
 
-// No clock makes more of a difference, and where a turn of somebody's who is not counted may be in it, less counts. What
-// took less than it was charged did: nothing can be missing in a stretch.
+// No clock makes more of a difference. What took less than it was charged did: nothing can be missing in a stretch.
 #define MOST_PART 1.4
-#define MOST_CUT_PART 1.2
-#define LEAST_TURN_NS (0.7 * JVGPU_TURN_NS)
 
 static uint64_t charged_before_latest_ns(const jvgpu_sampler_t *sampler)
 {
@@ -75,10 +72,9 @@ int64_t jvgpu_stretch_owed_ns(const jvgpu_sampler_t *sampler, const jvgpu_sample
     return 0;
   }
   const double elapsed_ns = (double)elapsed_ms * 1e6;
-  const bool   may_hold_turn = elapsed_ns > charged_ns * MOST_CUT_PART && elapsed_ns > charged_ns + LEAST_TURN_NS;
   // A clock that rises from its lowest does make more.
   const bool is_far = elapsed_ns > charged_ns * MOST_PART && !sample->is_mark;
-  if (may_hold_turn || is_far) {
+  if (is_far || jvgpu_shapes_is_cut_alone(elapsed_ns, charged_ns)) {
     return 0;
   }
   return (int64_t)(elapsed_ns - charged_ns);

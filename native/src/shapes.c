@@ -228,12 +228,15 @@ static bool may_hold_turn(double elapsed_ns, double expected_ns)
   return elapsed_ns > expected_ns + JVGPU_TURN_NS * LEAST_TURN_PART;
 }
 
+bool jvgpu_shapes_is_cut_alone(double elapsed_ns, double expected_ns)
+{
+  return elapsed_ns > expected_ns * ALONE_RUN_TIMES && may_hold_turn(elapsed_ns, expected_ns);
+}
+
 bool jvgpu_shape_agrees(const jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches)
 {
   const double expected_ns = shape->mean_ns * launches;
-  // A run can be so long that a turn in it does not double it.
-  const bool is_cut_run =
-      launches > 1 && elapsed_ns > expected_ns * ALONE_RUN_TIMES && may_hold_turn(elapsed_ns, expected_ns);
+  const bool   is_cut_run = launches > 1 && jvgpu_shapes_is_cut_alone(elapsed_ns, expected_ns);
   return shape->samples != 0 && !is_cut_run && elapsed_ns < expected_ns * ALONE_TIMES + CUT_NS / 10 &&
          elapsed_ns > expected_ns / ALONE_TIMES - CUT_NS / 10;
 }

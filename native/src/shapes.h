@@ -107,6 +107,10 @@ uint64_t jvgpu_shape_learn(jvgpu_shape_t *shape, double elapsed_ns, uint32_t lau
 // pre: the caller holds the sampler's lock.
 uint64_t jvgpu_shape_guess(jvgpu_shape_t *shape, double elapsed_ns);
 
+// returns: whether a turn of somebody's who is not counted may be in what was measured alone, over several launches: it
+// can be so long that a turn in it does not double it.
+bool jvgpu_shapes_is_cut_alone(double elapsed_ns, double expected_ns);
+
 // returns: whether a sample made alone is of the same work as what is known.
 bool jvgpu_shape_agrees(const jvgpu_shape_t *shape, double elapsed_ns, uint32_t launches);
 
