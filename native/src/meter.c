@@ -9,6 +9,7 @@
 #include "occupancy.h"
 #include "process.h"
 #include "real.h"
+#include "waiting.h"
 
 // GPU time between two samples. Alone without a ceiling nobody needs the figure to be quick, and it
 // must cost nothing; beside others it has to follow. Clocks follow the card's power within some tens of milliseconds.
@@ -32,16 +33,13 @@ struct jvgpu_meter_s {
   const char *writer;     // of the thread that alone writes each shape's first figures: it made the first launch
   uint32_t    sms;           // of the device, 0 = not asked yet
   // Written by who has sampled, without a lock: of two at once either interval will do.
-  uint64_t due_ns;        // GPU time at which the next sample is due
-  uint32_t last_sampled;  // the sampler's count of launches at the last sample
-  uint64_t sampled_ns;    // and the moment
-  uint64_t marked_ns;     // GPU time charged when a beginning was marked last
-  uint32_t random;
-  uint64_t given_back_ns; // charged too much, to be taken off what is charged next
-  // In flight: from the first launch after the host saw everything done, to the next such moment.
-  uint64_t        flight_begun_ns;   // 0 = nothing is in flight
-  uint64_t        flight_busy_ns;    // GPU time charged when it began
-  uint64_t        flight_waited_ns;  // of it, what has been noted as waiting so far
+  uint64_t        due_ns;        // GPU time at which the next sample is due
+  uint32_t        last_sampled;  // the sampler's count of launches at the last sample
+  uint64_t        sampled_ns;    // and the moment
+  uint64_t        marked_ns;     // GPU time charged when a beginning was marked last
+  uint32_t        random;
+  uint64_t        given_back_ns; // charged too much, to be taken off what is charged next
+  jvgpu_waiting_t waiting;
   jvgpu_sampler_t sampler;
   jvgpu_shapes_t  shapes;
 };
@@ -96,53 +94,7 @@ static uint32_t contenders_of(const jvgpu_process_t *self, int device)
   return __atomic_load_n(&limits_of(self, device)->contenders, __ATOMIC_RELAXED);
 }
 
-// --- waiting -------------------------------------------------------------------------------------------------
-
-// returns: whether nothing was in flight.
-static bool note_flight(jvgpu_meter_t *meter, uint64_t busy_ns)
-{
-  if (__atomic_load_n(&meter->flight_begun_ns, __ATOMIC_RELAXED) != 0) {
-    return false;
-  }
-  __atomic_store_n(&meter->flight_busy_ns, busy_ns, __ATOMIC_RELAXED);
-  __atomic_store_n(&meter->flight_waited_ns, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&meter->flight_begun_ns, jvgpu_now_ns(), __ATOMIC_RELAXED);
-  return true;
-}
-
-// Whatever is in flight and has not had the GPU has waited. Launches are charged ahead of their turn,
-// so a long queue looks for a while as if nothing waited; the figure only ever grows.
-static void note_waiting(jvgpu_process_t *self, jvgpu_meter_t *meter, int device, uint64_t begun_ns)
-{
-  jvgpu_use_t   *use = use_of(self, device);
-  const uint64_t flight_ns = jvgpu_now_ns() - begun_ns;
-  const uint64_t busy_ns =
-      __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED) - __atomic_load_n(&meter->flight_busy_ns, __ATOMIC_RELAXED);
-  uint64_t noted_ns = __atomic_load_n(&meter->flight_waited_ns, __ATOMIC_RELAXED);
-  // Another thread may note it meanwhile: then that has done so.
-  if (flight_ns > busy_ns + noted_ns &&
-      __atomic_compare_exchange_n(&meter->flight_waited_ns, &noted_ns, flight_ns - busy_ns, false, __ATOMIC_RELAXED,
-                                  __ATOMIC_RELAXED)) {
-    __atomic_fetch_add(&use->waited_ns, flight_ns - busy_ns - noted_ns, __ATOMIC_RELAXED);
-  }
-}
-
-// A program that never waits for its work: look, at a sample, whether it is still in flight.
-// `before_ns`: GPU time charged before the launch about to be made. returns: whether the stream has nothing to do.
-static bool look_at_flight(jvgpu_process_t *self, jvgpu_meter_t *meter, int device, CUstream stream, uint64_t before_ns)
-{
-  const uint64_t begun_ns = __atomic_load_n(&meter->flight_begun_ns, __ATOMIC_RELAXED);
-  const bool     is_idle = jvgpu_real.cuStreamQuery(stream) == CUDA_SUCCESS;
-  if (begun_ns != 0 && is_idle) {
-    // It was done before we came: when, nobody knows. A slow host's pauses are not waiting, and what
-    // is in flight begins with this launch.
-    __atomic_store_n(&meter->flight_begun_ns, 0, __ATOMIC_RELAXED);
-    note_flight(meter, before_ns);
-  } else if (begun_ns != 0) {
-    note_waiting(self, meter, device, begun_ns);
-  }
-  return is_idle;
-}
+// --- what was charged wrongly, and what is over ---------------------------------------------------------------------
 
 // What is charged only rises: what was too much is taken off what comes next.
 static void charge_late(jvgpu_meter_t *meter, jvgpu_use_t *use, jvgpu_late_t late)
@@ -176,13 +128,13 @@ void jvgpu_meter_drained(jvgpu_process_t *self)
     if (meter == NULL) {
       continue;
     }
-    const uint64_t begun_ns = __atomic_exchange_n(&meter->flight_begun_ns, 0, __ATOMIC_RELAXED);
+    const uint64_t begun_ns = jvgpu_waiting_end(&meter->waiting);
     // A program may end here: its first samples are done now, and no later launch would take them in.
     if (__atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) == 0) {
       charge_late(meter, use_of(self, device), jvgpu_sampler_collect(&meter->sampler, contenders_of(self, device)));
     }
     if (begun_ns != 0) {
-      note_waiting(self, meter, device, begun_ns);
+      jvgpu_waiting_note(&meter->waiting, use_of(self, device), begun_ns);
     }
   }
 }
@@ -193,7 +145,7 @@ void jvgpu_meter_drained_event(jvgpu_process_t *self)
   // flight ends at their next full wait.
   for (int device = 0; device < (int)JVGPU_MAX_DEVICES; device++) {
     jvgpu_meter_t *meter = made_meter(self, device);
-    if (meter == NULL || __atomic_load_n(&meter->flight_begun_ns, __ATOMIC_RELAXED) == 0 ||
+    if (meter == NULL || jvgpu_waiting_since(&meter->waiting) == 0 ||
         __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) != 0) {
       continue;
     }
@@ -335,7 +287,7 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
   const uint32_t launches = jvgpu_sampler_launched(&meter->sampler, is_writer(meter), charged.own_ns);
   note_stream(meter, stream);
   // What is in flight begins with this launch: its own GPU time is no waiting.
-  const bool is_first = note_flight(meter, charged.before_ns);
+  const bool is_first = jvgpu_waiting_begin(&meter->waiting, charged.before_ns);
 
   const bool quiet = __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) != 0;
   if (__builtin_expect(is_first, 0) && !quiet && is_mark_due(self, meter, device, busy_ns) &&
@@ -361,7 +313,7 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
     return launch;
   }
   jvgpu_late_t late;
-  const bool   is_idle = look_at_flight(self, meter, device, stream, charged.before_ns);
+  const bool   is_idle = jvgpu_waiting_look(&meter->waiting, use, stream, charged.before_ns);
   const int    sample = jvgpu_sampler_open(&meter->sampler, shape, stream, is_idle, calls,
                                            sure_contenders(self, meter, device), busy_ns, &late);
   set_next(self, meter, device, busy_ns + (late.ns > 0 ? (uint64_t)late.ns : 0));
@@ -377,7 +329,7 @@ void jvgpu_meter_waits(jvgpu_process_t *self, int device)
 {
   jvgpu_meter_t *meter = meter_of(self, device);
   if (meter != NULL) {
-    note_flight(meter, __atomic_load_n(&use_of(self, device)->busy_ns, __ATOMIC_RELAXED));
+    jvgpu_waiting_begin(&meter->waiting, __atomic_load_n(&use_of(self, device)->busy_ns, __ATOMIC_RELAXED));
   }
 }
 
