@@ -152,13 +152,9 @@ int jvgpu_device_of(jvgpu_process_t *self, CUdevice dev)
   return dev >= 0 && dev < JVGPU_MOST_ORDINALS ? self->device_of[dev] - 1 : JVGPU_NO_DEVICE;
 }
 
-int jvgpu_current_device(jvgpu_process_t *self)
+int jvgpu_ask_current_device(jvgpu_process_t *self)
 {
   CUdevice dev = 0;
-  // One device visible, and in the claim: no need to ask which.
-  if (__atomic_load_n(&self->devices_known, __ATOMIC_ACQUIRE) != 0 && self->ordinals == 1 && self->device_of[0] != 0) {
-    return self->device_of[0] - 1;
-  }
   if (jvgpu_real.cuCtxGetDevice == NULL || jvgpu_real.cuCtxGetDevice(&dev) != CUDA_SUCCESS) {
     return JVGPU_NO_DEVICE;
   }

@@ -23,8 +23,16 @@ bool jvgpu_visible_devices(const jvgpu_control_t *control, const char *wanted, c
 
 // returns: index in the claim of a CUDA device, or JVGPU_NO_DEVICE.
 int jvgpu_device_of(jvgpu_process_t *self, CUdevice dev);
+// As the next, where the driver has to be asked.
+int jvgpu_ask_current_device(jvgpu_process_t *self);
 // returns: index in the claim of the current context's device, or JVGPU_NO_DEVICE.
-int jvgpu_current_device(jvgpu_process_t *self);
+static inline int jvgpu_current_device(jvgpu_process_t *self)
+{
+  // One device visible, and in the claim: no need to ask which.
+  return __atomic_load_n(&self->devices_known, __ATOMIC_ACQUIRE) != 0 && self->ordinals == 1 && self->device_of[0] != 0
+             ? self->device_of[0] - 1
+             : jvgpu_ask_current_device(self);
+}
 // returns: index in the claim of the device whose memory is at `location`, JVGPU_ON_HOST, or JVGPU_NO_DEVICE. `kind` is
 // CU_MEM_ALLOCATION_TYPE_*: managed memory is on the device when it is used there, wherever else it may be; so is, for us,
 // what is at a place that we do not know: of the current context's.

@@ -20,7 +20,8 @@ static jvgpu_launch_t begin(uint64_t key, CUstream stream, const jvgpu_stream_ca
   if (key == 0) {
     return (jvgpu_launch_t){.meter = NULL};
   }
-  return jvgpu_work_begin((jvgpu_work_t){.key = key, .is_no_launch = true}, stream, calls);
+  const jvgpu_work_t work = {.key = key, .is_no_launch = true};
+  return jvgpu_work_begin(&work, stream, calls);
 }
 
 static CUresult end(jvgpu_launch_t copy, CUstream stream, const jvgpu_stream_calls_t *calls, CUresult result)

@@ -9,19 +9,20 @@
 
 enum { SET_8, SET_16, SET_32, SET_ROWS_8, SET_ROWS_16, SET_ROWS_32 };
 
-static jvgpu_work_t bytes_of(uint64_t kind, uint64_t bytes)
+static jvgpu_launch_t begin(uint64_t kind, uint64_t bytes, CUstream stream, const jvgpu_stream_calls_t *calls)
 {
-  return (jvgpu_work_t){.key = jvgpu_shape_key(&jvgpu_real, kind, bytes, 1), .is_no_launch = true};
+  const jvgpu_work_t work = {.key = jvgpu_shape_key(&jvgpu_real, kind, bytes, 1), .is_no_launch = true};
+  return jvgpu_work_begin(&work, stream, calls);
 }
 
-#define WORKS(name, parameters, arguments, kind, bytes, stream, calls)                  \
-  CUresult name parameters                                                              \
-  {                                                                                     \
-    if (!JVGPU_HAS_CU(name)) {                                                          \
-      return JVGPU_NO_SUCH_CU;                                                          \
-    }                                                                                   \
-    const jvgpu_launch_t work = jvgpu_work_begin(bytes_of(kind, bytes), stream, calls); \
-    return jvgpu_work_end(work, stream, calls, jvgpu_real.name arguments);              \
+#define WORKS(name, parameters, arguments, kind, bytes, stream, calls)     \
+  CUresult name parameters                                                 \
+  {                                                                        \
+    if (!JVGPU_HAS_CU(name)) {                                             \
+      return JVGPU_NO_SUCH_CU;                                             \
+    }                                                                      \
+    const jvgpu_launch_t fill = begin(kind, bytes, stream, calls);         \
+    return jvgpu_work_end(fill, stream, calls, jvgpu_real.name arguments); \
   }
 
 #define FILLS(name, value_t, kind, calls)                                                                              \

@@ -8,8 +8,8 @@
 #include "hooks.h"
 #include "work.h"
 
-static jvgpu_work_t work_of(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
-                            unsigned int by, unsigned int bz, unsigned int shared)
+JVGPU_HOT jvgpu_work_t work_of(CUfunction f, unsigned int gx, unsigned int gy, unsigned int gz, unsigned int bx,
+                               unsigned int by, unsigned int bz, unsigned int shared)
 {
   return (jvgpu_work_t){.key = jvgpu_shape_key(f, ((uint64_t)gx << 32) | gy, ((uint64_t)gz << 32) | bx,
                                                ((uint64_t)by << 48) ^ ((uint64_t)bz << 32) ^ shared),
@@ -47,7 +47,8 @@ CUresult cuLaunchKernel(CUfunction f, unsigned int gx, unsigned int gy, unsigned
   if (!JVGPU_HAS_CU(cuLaunchKernel)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = jvgpu_work_begin(work_of(f, gx, gy, gz, bx, by, bz, shared), stream, JVGPU_LEGACY);
+  const jvgpu_work_t   work = work_of(f, gx, gy, gz, bx, by, bz, shared);
+  const jvgpu_launch_t launch = jvgpu_work_begin(&work, stream, JVGPU_LEGACY);
   return jvgpu_work_end(launch, stream, JVGPU_LEGACY,
                         jvgpu_real.cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
 }
@@ -59,7 +60,8 @@ CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned int gx, unsigned int gy, uns
   if (!JVGPU_HAS_CU(cuLaunchKernel_ptsz)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = jvgpu_work_begin(work_of(f, gx, gy, gz, bx, by, bz, shared), stream, JVGPU_PER_THREAD);
+  const jvgpu_work_t   work = work_of(f, gx, gy, gz, bx, by, bz, shared);
+  const jvgpu_launch_t launch = jvgpu_work_begin(&work, stream, JVGPU_PER_THREAD);
   return jvgpu_work_end(launch, stream, JVGPU_PER_THREAD,
                         jvgpu_real.cuLaunchKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra));
 }
@@ -73,7 +75,8 @@ CUresult cuLaunchKernelEx(const void *config, CUfunction f, void **params, void 
     return jvgpu_real.cuLaunchKernelEx(config, f, params, extra);
   }
   const CUstream       stream = ((const launch_config_t *)config)->stream;
-  const jvgpu_launch_t launch = jvgpu_work_begin(work_of_config(config, f), stream, JVGPU_LEGACY);
+  const jvgpu_work_t   work = work_of_config(config, f);
+  const jvgpu_launch_t launch = jvgpu_work_begin(&work, stream, JVGPU_LEGACY);
   return jvgpu_work_end(launch, stream, JVGPU_LEGACY, jvgpu_real.cuLaunchKernelEx(config, f, params, extra));
 }
 
@@ -86,7 +89,8 @@ CUresult cuLaunchKernelEx_ptsz(const void *config, CUfunction f, void **params, 
     return jvgpu_real.cuLaunchKernelEx_ptsz(config, f, params, extra);
   }
   const CUstream       stream = ((const launch_config_t *)config)->stream;
-  const jvgpu_launch_t launch = jvgpu_work_begin(work_of_config(config, f), stream, JVGPU_PER_THREAD);
+  const jvgpu_work_t   work = work_of_config(config, f);
+  const jvgpu_launch_t launch = jvgpu_work_begin(&work, stream, JVGPU_PER_THREAD);
   return jvgpu_work_end(launch, stream, JVGPU_PER_THREAD, jvgpu_real.cuLaunchKernelEx_ptsz(config, f, params, extra));
 }
 
@@ -97,7 +101,8 @@ CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned int gx, unsigned int g
   if (!JVGPU_HAS_CU(cuLaunchCooperativeKernel)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = jvgpu_work_begin(work_of(f, gx, gy, gz, bx, by, bz, shared), stream, JVGPU_LEGACY);
+  const jvgpu_work_t   work = work_of(f, gx, gy, gz, bx, by, bz, shared);
+  const jvgpu_launch_t launch = jvgpu_work_begin(&work, stream, JVGPU_LEGACY);
   return jvgpu_work_end(launch, stream, JVGPU_LEGACY,
                         jvgpu_real.cuLaunchCooperativeKernel(f, gx, gy, gz, bx, by, bz, shared, stream, params));
 }
@@ -109,7 +114,8 @@ CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned int gx, unsigned 
   if (!JVGPU_HAS_CU(cuLaunchCooperativeKernel_ptsz)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = jvgpu_work_begin(work_of(f, gx, gy, gz, bx, by, bz, shared), stream, JVGPU_PER_THREAD);
+  const jvgpu_work_t   work = work_of(f, gx, gy, gz, bx, by, bz, shared);
+  const jvgpu_launch_t launch = jvgpu_work_begin(&work, stream, JVGPU_PER_THREAD);
   return jvgpu_work_end(launch, stream, JVGPU_PER_THREAD,
                         jvgpu_real.cuLaunchCooperativeKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, params));
 }
@@ -120,7 +126,8 @@ CUresult cuLaunchCooperativeKernelMultiDevice(void *list, unsigned int devices, 
     return JVGPU_NO_SUCH_CU;
   }
   // One call, a launch on each device of the list; counted once, where it was made.
-  const jvgpu_launch_t launch = jvgpu_work_begin(work_unseen(&jvgpu_real, devices), NULL, JVGPU_LEGACY);
+  const jvgpu_work_t   work = work_unseen(&jvgpu_real, devices);
+  const jvgpu_launch_t launch = jvgpu_work_begin(&work, NULL, JVGPU_LEGACY);
   return jvgpu_work_end(launch, NULL, JVGPU_LEGACY,
                         jvgpu_real.cuLaunchCooperativeKernelMultiDevice(list, devices, flags));
 }
@@ -130,7 +137,8 @@ CUresult cuGraphLaunch(CUgraphExec graph, CUstream stream)
   if (!JVGPU_HAS_CU(cuGraphLaunch)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = jvgpu_work_begin(work_unseen(graph, 0), stream, JVGPU_LEGACY);
+  const jvgpu_work_t   work = work_unseen(graph, 0);
+  const jvgpu_launch_t launch = jvgpu_work_begin(&work, stream, JVGPU_LEGACY);
   return jvgpu_work_end(
       launch, stream, JVGPU_LEGACY,
       jvgpu_graph_memory_launch(jvgpu_real.cuGraphLaunch, graph, stream, jvgpu_real.cuStreamIsCapturing));
@@ -141,7 +149,8 @@ CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream)
   if (!JVGPU_HAS_CU(cuGraphLaunch_ptsz)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = jvgpu_work_begin(work_unseen(graph, 0), stream, JVGPU_PER_THREAD);
+  const jvgpu_work_t   work = work_unseen(graph, 0);
+  const jvgpu_launch_t launch = jvgpu_work_begin(&work, stream, JVGPU_PER_THREAD);
   return jvgpu_work_end(
       launch, stream, JVGPU_PER_THREAD,
       jvgpu_graph_memory_launch(jvgpu_real.cuGraphLaunch_ptsz, graph, stream, jvgpu_real.cuStreamIsCapturing_ptsz));
@@ -154,7 +163,8 @@ CUresult cuLaunch(CUfunction f)
   if (!JVGPU_HAS_CU(cuLaunch)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = jvgpu_work_begin(work_unseen(f, 1), NULL, JVGPU_LEGACY);
+  const jvgpu_work_t   work = work_unseen(f, 1);
+  const jvgpu_launch_t launch = jvgpu_work_begin(&work, NULL, JVGPU_LEGACY);
   return jvgpu_work_end(launch, NULL, JVGPU_LEGACY, jvgpu_real.cuLaunch(f));
 }
 
@@ -163,8 +173,8 @@ CUresult cuLaunchGrid(CUfunction f, int width, int height)
   if (!JVGPU_HAS_CU(cuLaunchGrid)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = jvgpu_work_begin(
-      work_unseen(f, ((uint64_t)(unsigned int)width << 32) | (unsigned int)height), NULL, JVGPU_LEGACY);
+  const jvgpu_work_t   work = work_unseen(f, ((uint64_t)(unsigned int)width << 32) | (unsigned int)height);
+  const jvgpu_launch_t launch = jvgpu_work_begin(&work, NULL, JVGPU_LEGACY);
   return jvgpu_work_end(launch, NULL, JVGPU_LEGACY, jvgpu_real.cuLaunchGrid(f, width, height));
 }
 
@@ -173,7 +183,7 @@ CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream)
   if (!JVGPU_HAS_CU(cuLaunchGridAsync)) {
     return JVGPU_NO_SUCH_CU;
   }
-  const jvgpu_launch_t launch = jvgpu_work_begin(
-      work_unseen(f, ((uint64_t)(unsigned int)width << 32) | (unsigned int)height), stream, JVGPU_LEGACY);
+  const jvgpu_work_t   work = work_unseen(f, ((uint64_t)(unsigned int)width << 32) | (unsigned int)height);
+  const jvgpu_launch_t launch = jvgpu_work_begin(&work, stream, JVGPU_LEGACY);
   return jvgpu_work_end(launch, stream, JVGPU_LEGACY, jvgpu_real.cuLaunchGridAsync(f, width, height, stream));
 }

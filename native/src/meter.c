@@ -29,6 +29,9 @@
 // A shape whose samples are all spoiled is left to the usual interval.
 #define NEW_SHAPE_TRIES 32u
 
+// What few launches do is called, not inlined: all others would save and restore the registers that it needs.
+#define COLD __attribute__((noinline, cold))
+
 struct jvgpu_meter_s {
   const char *writer;     // of the thread that alone writes each shape's first figures: it made the first launch
   uint32_t    sms;           // of the device, 0 = not asked yet
@@ -53,13 +56,10 @@ static jvgpu_meter_t *made_meter(const jvgpu_process_t *self, int device)
   return __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
 }
 
-static jvgpu_meter_t *meter_of(jvgpu_process_t *self, int device)
+static COLD jvgpu_meter_t *make_meter(jvgpu_process_t *self, int device)
 {
-  jvgpu_meter_t *meter = made_meter(self, device);
-  if (meter != NULL) {
-    return meter;
-  }
-  meter = mmap(NULL, sizeof *meter, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  jvgpu_meter_t *meter =
+      mmap(NULL, sizeof *meter, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (meter == MAP_FAILED) {
     return NULL;
   }
@@ -72,6 +72,12 @@ static jvgpu_meter_t *meter_of(jvgpu_process_t *self, int device)
     return first;
   }
   return meter;
+}
+
+static inline jvgpu_meter_t *meter_of(jvgpu_process_t *self, int device)
+{
+  jvgpu_meter_t *meter = made_meter(self, device);
+  return __builtin_expect(meter != NULL, 1) ? meter : make_meter(self, device);
 }
 
 static bool is_writer(const jvgpu_meter_t *meter)
@@ -200,7 +206,7 @@ static uint32_t sms_of(jvgpu_meter_t *meter)
 
 // Once for each shape, or by two threads at once, with one answer: no call waits for anything, and all may be made while
 // a capture lives.
-static void ask_sm_part(jvgpu_meter_t *meter, jvgpu_shape_t *shape, const jvgpu_work_t *work)
+static COLD void ask_sm_part(jvgpu_meter_t *meter, jvgpu_shape_t *shape, const jvgpu_work_t *work)
 {
   int            a_sm = 0;
   uint32_t       ppm = 1000000;
@@ -223,7 +229,7 @@ static void note_stream(jvgpu_meter_t *meter, CUstream stream)
 
 // A launch may be the only one of its kind, and last for seconds. And a loop may keep step with the samples: every
 // sixteenth launch is always of another shape then.
-static bool is_unheard_of(const jvgpu_meter_t *meter, const jvgpu_shape_t *shape)
+static COLD bool is_unheard_of(const jvgpu_meter_t *meter, const jvgpu_shape_t *shape)
 {
   return __atomic_load_n(&shape->tries, __ATOMIC_RELAXED) == 0 &&
          (__atomic_load_n(&shape->uncharged, __ATOMIC_RELAXED) >= NEW_SHAPE_LAUNCHES ||
@@ -264,10 +270,37 @@ static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int devi
   __atomic_store_n(&meter->sampled_ns, jvgpu_now_ns(), __ATOMIC_RELAXED);
 }
 
-jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_work_t *work, CUstream stream,
-                                 const jvgpu_stream_calls_t *calls)
+// returns: as jvgpu_sampler_open.
+static COLD int open_sample(jvgpu_process_t *self, jvgpu_meter_t *meter, int device, jvgpu_shape_t *shape,
+                            CUstream stream, const jvgpu_stream_calls_t *calls, charged_t charged)
 {
-  jvgpu_launch_t launch = {.meter = NULL};
+  jvgpu_late_t late;
+  jvgpu_use_t *use = use_of(self, device);
+  const bool   is_idle = jvgpu_waiting_look(&meter->waiting, use, stream, charged.before_ns);
+  const int    sample = jvgpu_sampler_open(&meter->sampler, shape, stream, is_idle, calls,
+                                           sure_contenders(self, meter, device), charged.busy_ns, &late);
+  set_next(self, meter, device, charged.busy_ns + (late.ns > 0 ? (uint64_t)late.ns : 0));
+  charge_late(meter, use, late);
+  return sample;
+}
+
+// The GPU had nothing to do before this launch. returns: whether a beginning is marked.
+static COLD bool mark(const jvgpu_process_t *self, jvgpu_meter_t *meter, int device, jvgpu_shape_t *shape,
+                      CUstream stream, const jvgpu_stream_calls_t *calls, uint64_t busy_ns)
+{
+  if (!is_mark_due(self, meter, device, busy_ns) ||
+      !jvgpu_sampler_mark(&meter->sampler, shape, stream, calls, contenders_of(self, device), busy_ns)) {
+    return false;
+  }
+  // A sample follows as soon as that is over.
+  __atomic_store_n(&meter->marked_ns, busy_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(&meter->due_ns, busy_ns, __ATOMIC_RELAXED);
+  return true;
+}
+
+void jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_work_t *work, CUstream stream,
+                       const jvgpu_stream_calls_t *calls, jvgpu_launch_t *launch)
+{
   jvgpu_meter_t *meter = meter_of(self, device);
   jvgpu_use_t   *use = use_of(self, device);
 
@@ -275,7 +308,7 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
     __atomic_fetch_add(&use->launches, 1, __ATOMIC_RELAXED);
   }
   if (meter == NULL) {
-    return launch;
+    return;
   }
   jvgpu_shape_t *shape = jvgpu_shapes_find(&meter->shapes, work->key);
   if (__builtin_expect(__atomic_load_n(&shape->sm_ppm, __ATOMIC_RELAXED) == 0, 0)) {
@@ -283,20 +316,16 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
   }
   const charged_t charged = charge(meter, use, shape);
   const uint64_t  busy_ns = charged.busy_ns;
-  launch.charged_ns = charged.own_ns;
+  launch->charged_ns = charged.own_ns;
   const uint32_t launches = jvgpu_sampler_launched(&meter->sampler, is_writer(meter), charged.own_ns);
   note_stream(meter, stream);
   // What is in flight begins with this launch: its own GPU time is no waiting.
   const bool is_first = jvgpu_waiting_begin(&meter->waiting, charged.before_ns);
 
   const bool quiet = __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) != 0;
-  if (__builtin_expect(is_first, 0) && !quiet && is_mark_due(self, meter, device, busy_ns) &&
-      jvgpu_sampler_mark(&meter->sampler, shape, stream, calls, contenders_of(self, device), busy_ns)) {
-    // A sample follows as soon as that is over.
-    __atomic_store_n(&meter->marked_ns, busy_ns, __ATOMIC_RELAXED);
-    __atomic_store_n(&meter->due_ns, busy_ns, __ATOMIC_RELAXED);
+  if (__builtin_expect(is_first, 0) && !quiet && mark(self, meter, device, shape, stream, calls, busy_ns)) {
     __atomic_store_n(&meter->sampler.last, stream, __ATOMIC_RELAXED);
-    return launch;
+    return;
   }
   if (jvgpu_sampler_is_open(&meter->sampler)) {
     jvgpu_sampler_step(&meter->sampler, shape, stream, calls, busy_ns, quiet);
@@ -310,19 +339,10 @@ jvgpu_launch_t jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_
       (!charged.is_known || is_little_known) && (unsampled >= NEW_SHAPE_LAUNCHES || is_unheard_of(meter, shape));
   const bool is_due = busy_ns >= __atomic_load_n(&meter->due_ns, __ATOMIC_RELAXED) || unsampled >= MOST_UNSAMPLED;
   if (quiet || (!is_new && !is_due) || jvgpu_sampler_is_marking(&meter->sampler)) {
-    return launch;
+    return;
   }
-  jvgpu_late_t late;
-  const bool   is_idle = jvgpu_waiting_look(&meter->waiting, use, stream, charged.before_ns);
-  const int    sample = jvgpu_sampler_open(&meter->sampler, shape, stream, is_idle, calls,
-                                           sure_contenders(self, meter, device), busy_ns, &late);
-  set_next(self, meter, device, busy_ns + (late.ns > 0 ? (uint64_t)late.ns : 0));
-  charge_late(meter, use, late);
-  if (sample >= 0) {
-    launch.meter = meter;
-    launch.sample = sample;
-  }
-  return launch;
+  launch->sample = open_sample(self, meter, device, shape, stream, calls, charged);
+  launch->meter = launch->sample >= 0 ? meter : NULL;
 }
 
 void jvgpu_meter_waits(jvgpu_process_t *self, int device)
@@ -359,9 +379,10 @@ void jvgpu_meter_full(jvgpu_process_t *self, int device, uint64_t full_ns)
   }
 }
 
-void jvgpu_meter_end(jvgpu_launch_t launch, CUstream stream, const jvgpu_stream_calls_t *calls, CUresult result)
+void jvgpu_meter_end(jvgpu_meter_t *meter, int sample, CUstream stream, const jvgpu_stream_calls_t *calls,
+                     CUresult result)
 {
-  jvgpu_sampler_end(&launch.meter->sampler, launch.sample, stream, calls, result);
+  jvgpu_sampler_end(&meter->sampler, sample, stream, calls, result);
 }
 
 void jvgpu_meter_forget(jvgpu_process_t *self, const void *function)

@@ -36,12 +36,13 @@ typedef struct jvgpu_work_s {
   bool       is_no_launch;  // takes the GPU, but is not counted as a launch
 } jvgpu_work_t;
 
-// Count and charge a launch, and open a sample if one is due.
+// Count and charge a launch, and open a sample if one is due, and say so in `launch`, where all but the pacer is zero.
 // pre: the stream is not capturing.
-jvgpu_launch_t jvgpu_meter_begin(struct jvgpu_process_s *self, int device, const jvgpu_work_t *work, CUstream stream,
-                                 const jvgpu_stream_calls_t *calls);
-// End the sample after the launch. pre: launch.meter != NULL.
-void jvgpu_meter_end(jvgpu_launch_t launch, CUstream stream, const jvgpu_stream_calls_t *calls, CUresult result);
+void jvgpu_meter_begin(struct jvgpu_process_s *self, int device, const jvgpu_work_t *work, CUstream stream,
+                       const jvgpu_stream_calls_t *calls, jvgpu_launch_t *launch);
+// End the sample after the launch. pre: meter != NULL.
+void jvgpu_meter_end(jvgpu_meter_t *meter, int sample, CUstream stream, const jvgpu_stream_calls_t *calls,
+                     CUresult result);
 
 // A launch is about to wait for leave to go: what is not launched for that reason waits too.
 void jvgpu_meter_waits(struct jvgpu_process_s *self, int device);

@@ -65,7 +65,7 @@
 // source: measured, H200: two always-busy contexts together get 0.905 of what one alone gets.
 #define SWITCHING_LEAVES 0.905
 
-jvgpu_shape_t *jvgpu_shapes_find(jvgpu_shapes_t *shapes, uint64_t key)
+jvgpu_shape_t *jvgpu_shapes_search(jvgpu_shapes_t *shapes, uint64_t key)
 {
   for (uint32_t probe = 0; probe < MOST_PROBES; probe++) {
     jvgpu_shape_t *row = &shapes->rows[((key >> 1) + probe) & (JVGPU_MOST_SHAPES - 1)];

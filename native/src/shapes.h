@@ -81,8 +81,15 @@ static inline uint64_t jvgpu_shape_key(const void *function, uint64_t grid_xy, u
   return (key ^ (key >> 32)) | 1;
 }
 
+// As the next, for a key that is not in its first place.
+jvgpu_shape_t *jvgpu_shapes_search(jvgpu_shapes_t *shapes, uint64_t key);
 // returns: the row of `key`, made if need be. threads: any.
-jvgpu_shape_t *jvgpu_shapes_find(jvgpu_shapes_t *shapes, uint64_t key);
+static inline jvgpu_shape_t *jvgpu_shapes_find(jvgpu_shapes_t *shapes, uint64_t key)
+{
+  jvgpu_shape_t *first = &shapes->rows[(key >> 1) & (JVGPU_MOST_SHAPES - 1)];
+  return __builtin_expect(__atomic_load_n(&first->key, __ATOMIC_ACQUIRE) == key, 1) ? first
+                                                                                    : jvgpu_shapes_search(shapes, key);
+}
 
 // What a run beside others should last, in nanoseconds: long enough that the events' own cost, some 2 µs at worst, is
 // below one per cent, short enough that few are cut by the other contenders.

@@ -1,7 +1,16 @@
 #define _GNU_SOURCE
 #include "waiting.h"
 
+#include "clock.h"
 #include "real.h"
+
+bool jvgpu_waiting_begin_now(jvgpu_waiting_t *waiting, uint64_t busy_ns)
+{
+  __atomic_store_n(&waiting->busy_ns, busy_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(&waiting->noted_ns, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&waiting->begun_ns, jvgpu_now_ns(), __ATOMIC_RELAXED);
+  return true;
+}
 
 // Launches are charged ahead of their turn, so a long queue looks for a while as if nothing waited; the figure only
 // ever grows.
@@ -25,8 +34,7 @@ bool jvgpu_waiting_look(jvgpu_waiting_t *waiting, jvgpu_use_t *use, CUstream str
   if (begun_ns != 0 && is_idle) {
     // It was done before we came: when, nobody knows. A slow host's pauses are not waiting, and what
     // is in flight begins with this launch.
-    __atomic_store_n(&waiting->begun_ns, 0, __ATOMIC_RELAXED);
-    jvgpu_waiting_begin(waiting, before_ns);
+    jvgpu_waiting_begin_now(waiting, before_ns);
   } else if (begun_ns != 0) {
     jvgpu_waiting_note(waiting, use, begun_ns);
   }

@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "clock.h"
 #include "cuda_abi.h"
 #include "jvgpu/pages.h"
 
@@ -25,17 +24,13 @@ static inline uint64_t jvgpu_waiting_since(const jvgpu_waiting_t *waiting)
   return __atomic_load_n(&waiting->begun_ns, __ATOMIC_RELAXED);
 }
 
+// As the next, where nothing was in flight. returns: true.
+bool jvgpu_waiting_begin_now(jvgpu_waiting_t *waiting, uint64_t busy_ns);
 // Something is in flight from now on. `busy_ns`: GPU time charged before it. returns: whether nothing was. A load and a
 // branch where something was.
 static inline bool jvgpu_waiting_begin(jvgpu_waiting_t *waiting, uint64_t busy_ns)
 {
-  if (jvgpu_waiting_since(waiting) != 0) {
-    return false;
-  }
-  __atomic_store_n(&waiting->busy_ns, busy_ns, __ATOMIC_RELAXED);
-  __atomic_store_n(&waiting->noted_ns, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&waiting->begun_ns, jvgpu_now_ns(), __ATOMIC_RELAXED);
-  return true;
+  return __builtin_expect(jvgpu_waiting_since(waiting) == 0, 0) && jvgpu_waiting_begin_now(waiting, busy_ns);
 }
 
 // The host has seen that all is done. returns: when it began, for `jvgpu_waiting_note`; 0 = nothing was in flight.
