@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
+from jupyter_vgpu.agent.metering import LEAST_ACTIVE
 from jupyter_vgpu.agent.origin import Claimant, Facts, Origin, cgroup_of, origin_of, read_facts
 from jupyter_vgpu.agent.peers import started_ticks
 from jupyter_vgpu.errors import NoDriverError
 from jupyter_vgpu.native import INTERCEPT_LIBRARY
-from jupyter_vgpu.nvml import DeviceLook, Nvml
+from jupyter_vgpu.nvml import DeviceLook, Nvml, ProcessRow
 
 log = logging.getLogger(__name__)
 
@@ -35,11 +36,14 @@ class Question:
         devices: UUID of each device to look at, and whether each process's part of its time is asked for.
         attached: The processes known to use them rightly.
         claimants: Who an unknown process may belong to.
+        as_before: Where given, this is only a glance at devices where nobody does anything: who was on each. Nobody is
+            identified, and the asker is told at once only where anything is not as it was.
     """
 
     devices: Mapping[str, bool]
-    attached: frozenset[int]
-    claimants: tuple[Claimant, ...]
+    attached: frozenset[int] = frozenset()
+    claimants: tuple[Claimant, ...] = ()
+    as_before: Mapping[str, list[ProcessRow]] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,12 +70,23 @@ class Sight:
         looks: What NVML said, by UUID; a device that is missing was not answered for.
         unknown: The processes that had not attached.
         trouble: Why devices are missing; `""` = none is.
+        is_glance: Whether it answers a glance, and nobody was identified.
     """
 
     at: float
     looks: Mapping[str, DeviceLook]
     unknown: tuple[Unknown, ...] = ()
     trouble: str = ""
+    is_glance: bool = False
+
+    def is_as_before(self, before: Mapping[str, list[ProcessRow]]) -> bool:
+        """Return whether it shows only known processes with what they had `before`, on devices that do nothing."""
+        return (
+            all(before.get(uuid) == look.processes for uuid, look in self.looks.items())
+            and all(look.use is None or look.use.active < LEAST_ACTIVE for look in self.looks.values())
+            and not self.unknown
+            and not self.trouble
+        )
 
 
 @dataclass
@@ -91,6 +106,7 @@ class Auditor:
         self._seen = seen
         self._questions: queue.SimpleQueue[Question | None] = queue.SimpleQueue()
         self._known: dict[int, _Known] = {}
+        self._quiet: Sight | None = None
         self._cgroup = cgroup_of(os.getpid())
         self._thread = threading.Thread(target=self._work, name="jvgpu-auditor", daemon=True)
 
@@ -99,8 +115,13 @@ class Auditor:
         self._thread.start()
 
     def ask(self, question: Question) -> None:
-        """Look; `seen` is called once for it. The caller waits for that before it asks again."""
+        """Look; `seen` is called once for it, or `quiet` says it. The caller waits for that before it asks again."""
         self._questions.put(question)
+
+    def quiet(self) -> Sight | None:
+        """Return, once, what the last glance saw where all was as before: for that the loop is not woken."""
+        quiet, self._quiet = self._quiet, None
+        return quiet
 
     def stop(self) -> None:
         """Stop; whatever is being looked at is not reported."""
@@ -114,18 +135,23 @@ class Auditor:
             except Exception:
                 log.exception("the audit's look failed")
                 sight = Sight(at, {}, trouble="a look failed; the agent's log says why")
+            if question.as_before is not None and sight.is_as_before(question.as_before):
+                self._quiet = sight
+                continue
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody listens any more
                 self._loop.call_soon_threadsafe(self._seen, sight)
 
     def _look(self, question: Question, at: float) -> Sight:
         looks: dict[str, DeviceLook] = {}
         trouble = ""
+        is_glance = question.as_before is not None
         for uuid, with_utilisation in question.devices.items():
             try:
-                looks[uuid] = self._nvml.look(uuid, with_utilisation)
+                looks[uuid] = self._nvml.look(uuid, with_utilisation, is_glance)
             except NoDriverError as error:
                 trouble = str(error)
-        return Sight(at, looks, tuple(self._identify(looks, question)), trouble)
+        unknown = () if is_glance else tuple(self._identify(looks, question))
+        return Sight(at, looks, unknown, trouble, is_glance)
 
     def _identify(self, looks: Mapping[str, DeviceLook], question: Question) -> list[Unknown]:
         uuids: dict[int, list[str]] = {}

@@ -16,7 +16,7 @@ from jupyter_vgpu.agent.auditor import Auditor, Question, Sight, Unknown
 from jupyter_vgpu.agent.contradiction import PageWatch
 from jupyter_vgpu.agent.ending import end_attached, end_process
 from jupyter_vgpu.agent.events import Event, EventLog, Kind
-from jupyter_vgpu.agent.metering import LEAST_ACTIVE, Metered, MeterWatch
+from jupyter_vgpu.agent.metering import Metered, MeterWatch
 from jupyter_vgpu.agent.origin import Claimant
 from jupyter_vgpu.agent.overhead import Held
 from jupyter_vgpu.agent.peers import started_ticks
@@ -115,9 +115,20 @@ class Oversight:
         self._beats += 2 - self._beats % 2 if is_at_rest else 1
         if is_awake:
             self._calm_looks = 0
-        if self._is_asked or self._auditor is None:
+        if self._auditor is not None and (quiet := self._auditor.quiet()) is not None:
+            self._came_back(quiet)
+        if self._is_asked or (self.is_calm and self._beats % _BEATS_BETWEEN_STRANGERS != 0):
             return
-        if self.is_calm and self._beats % _BEATS_BETWEEN_STRANGERS != 0:
+        self._ask()
+
+    def _ask(self) -> None:
+        if self._auditor is None:
+            return
+        if self.is_calm and self._rules.notes_strangers:
+            # All devices, and no questions of who is who: what each tenant is known by need not be gathered.
+            devices = {uuid: watch.is_suspicious for uuid, watch in self._meters.items()}
+            self._is_asked = True
+            self._auditor.ask(Question(devices, as_before=dict(self._last_processes)))
             return
         tenants = self._tenants()
         uuids = {grant.uuid for tenant in tenants for grant in tenant.claim.grants} & set(self._uuids)
@@ -156,13 +167,17 @@ class Oversight:
     # What was seen
 
     def _seen(self, sight: Sight) -> None:
-        self._is_asked = False
         if self._auditor is None:
             return
-        self.looks += 1
-        self.trouble = sight.trouble
-        self._seen_at.update(dict.fromkeys(sight.looks, sight.at))
-        self._calm_looks = self._calm_looks + 1 if self._is_as_before(sight) else 0
+        if sight.is_glance:
+            # Something is not as it was, and a glance does not say whose it is.
+            self._is_asked, self._calm_looks = False, 0
+            self._ask()
+            return
+        self._came_back(sight)
+        is_as_before = sight.is_as_before(self._last_processes)
+        self._last_processes.update({uuid: look.processes for uuid, look in sight.looks.items()})
+        self._calm_looks = self._calm_looks + 1 if is_as_before else 0
         if self.is_calm:
             return
         tenants = self._tenants()
@@ -181,17 +196,11 @@ class Oversight:
             self._note_unknown(each, by_claim.get(each.origin.claim_id or ""))
         self._noted = {key: at for key, at in self._noted.items() if sight.at - at < 60}
 
-    def _is_as_before(self, sight: Sight) -> bool:
-        """Return whether a look shows only known processes with what they had, on devices that do nothing."""
-        processes = {uuid: look.processes for uuid, look in sight.looks.items()}
-        is_as_before = (
-            all(self._last_processes.get(uuid) == rows for uuid, rows in processes.items())
-            and all(look.use is None or look.use.active < LEAST_ACTIVE for look in sight.looks.values())
-            and not sight.unknown
-            and not sight.trouble
-        )
-        self._last_processes.update(processes)
-        return is_as_before
+    def _came_back(self, sight: Sight) -> None:
+        self._is_asked = False
+        self.looks += 1
+        self.trouble = sight.trouble
+        self._seen_at.update(dict.fromkeys(sight.looks, sight.at))
 
     def _weigh(self, tenant: Tenant, index: int, look: DeviceLook, unknown: Sequence[Unknown]) -> None:
         uuid, claim_id = tenant.claim.grants[index].uuid, tenant.claim.claim_id

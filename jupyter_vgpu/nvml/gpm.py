@@ -18,6 +18,7 @@ class Counters:
         """Take the `pynvml` module, initialised."""
         self._nvml = nvml
         self._last: dict[str, Any] = {}
+        self._spare: dict[str, Any] = {}
         self._without: set[str] = set()
 
     def use(self, uuid: str, handle: Any) -> DeviceUse | None:
@@ -28,13 +29,17 @@ class Counters:
             if uuid not in self._last and not self._nvml.nvmlGpmQueryDeviceSupport(handle).isSupportedDevice:
                 self._without.add(uuid)
                 return None
-            sample = self._nvml.nvmlGpmSampleAlloc()
+            # Two of them take turns.
+            sample = self._spare.pop(uuid, None) or self._nvml.nvmlGpmSampleAlloc()
             self._nvml.nvmlGpmSampleGet(handle, sample)
         except (self._nvml.NVMLError, AttributeError):
             self._without.add(uuid)
             return None
         last, self._last[uuid] = self._last.get(uuid), sample
-        return None if last is None else self._between(last, sample)
+        if last is None:
+            return None
+        self._spare[uuid] = last
+        return self._between(last, sample)
 
     def _between(self, last: Any, sample: Any) -> DeviceUse | None:
         nvml = self._nvml
@@ -49,8 +54,6 @@ class Counters:
             nvml.nvmlGpmMetricsGet(question)
         except nvml.NVMLError:
             return None
-        finally:
-            nvml.nvmlGpmSampleFree(last)
         active, sm_busy = (
             true_fraction(metric.value) if metric.nvmlReturn == nvml.NVML_SUCCESS else None
             for metric in question.metrics[: len(wanted)]
