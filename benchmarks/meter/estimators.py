@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jupyter_vgpu.nvml.gpm import Counters
@@ -49,14 +49,17 @@ class Estimator:
 
 
 class Meter(Estimator):
-    """The product's own: what the agent says."""
+    """The product's own: what the agent says, as `%%vgpu` takes it: less what is known to be too much of it."""
 
     name = "meter"
     figure = "gpu_time_seconds"
 
     def _figures(self) -> list[float]:
         usages = [self.hub.usage(tenant.claim) for tenant in self.tenants]
-        return [usage["devices"][0][self.figure] for usage in usages]
+        return [usage["devices"][0][self.figure] - self._too_much(usage) for usage in usages]
+
+    def _too_much(self, usage: Mapping[str, Any]) -> float:
+        return sum(process["devices"][0]["charged_ahead_seconds"] for process in usage["processes"])
 
     def start(self) -> None:
         """Note the agent's totals."""
@@ -72,6 +75,9 @@ class MeterWaited(Meter):
 
     name = "meter waited"
     figure = "waited_seconds"
+
+    def _too_much(self, usage: Mapping[str, Any]) -> float:
+        return 0.0
 
 
 class Nvml(Estimator):

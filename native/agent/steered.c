@@ -9,7 +9,7 @@
 // How old the sign of life in the control pages may get.
 #define ALIVE_NS UINT64_C(20000000)
 // No process uses more between two looks. A first duration that became known late may be long.
-#define MOST_USED_NS UINT64_C(10000000000)
+#define MOST_USED_NS INT64_C(10000000000)
 #define MOST_BLOCKED 4096u
 // To wake a thread takes ten microseconds, in which no other gate is seen to: each that is woken wakes the next.
 #define WOKEN 16
@@ -21,20 +21,26 @@ static uint64_t load(const uint64_t *figure)
   return __atomic_load_n(figure, __ATOMIC_RELAXED);
 }
 
-// What one process was charged since the last look.
-static uint64_t used_by(jvgpu_steered_runner_t *steered, uint32_t slot, uint64_t busy_ns)
+static int64_t least(int64_t one, int64_t other)
 {
+  return one < other ? one : other;
+}
+
+// What one process was charged since the last look; less than 0: so much was too much before.
+static int64_t used_by(jvgpu_steered_runner_t *steered, uint32_t slot, uint64_t busy_ns)
+{
+  const uint64_t ahead_ns = load(&steered->tenant->usage->slots[slot].devices[steered->index].ahead_ns);
+  const uint64_t charged_ns = busy_ns > ahead_ns ? busy_ns - ahead_ns : 0;
   const uint32_t generation = __atomic_load_n(&steered->tenant->generations[slot], __ATOMIC_RELAXED);
   if (generation != steered->generations[slot]) {
     // A process that comes from an earlier agent's pages brings along what it was charged there.
     steered->generations[slot] = generation;
-    steered->seen_busy_ns[slot] = busy_ns;
+    steered->seen_ns[slot] = charged_ns;
     steered->base_done_ns[slot] = load(&steered->tenant->usage->slots[slot].devices[steered->index].done_ns);
   }
-  const uint64_t seen_ns = steered->seen_busy_ns[slot];
-  steered->seen_busy_ns[slot] = busy_ns;
-  const uint64_t used_ns = busy_ns > seen_ns ? busy_ns - seen_ns : 0;
-  return used_ns < MOST_USED_NS ? used_ns : MOST_USED_NS;
+  const int64_t used_ns = (int64_t)(charged_ns - steered->seen_ns[slot]);
+  steered->seen_ns[slot] = charged_ns;
+  return used_ns > 0 ? least(used_ns, MOST_USED_NS) : -least(-used_ns, MOST_USED_NS);
 }
 
 // What is done is kept by the tenant only while it is governed; what stood there before says nothing.
@@ -47,7 +53,7 @@ static uint64_t flight_of(jvgpu_steered_runner_t *steered, uint32_t slot, uint64
   if (done_ns == steered->base_done_ns[slot] || done_ns >= busy_ns) {
     return 0;
   }
-  return busy_ns - done_ns < MOST_USED_NS ? busy_ns - done_ns : MOST_USED_NS;
+  return busy_ns - done_ns < (uint64_t)MOST_USED_NS ? busy_ns - done_ns : (uint64_t)MOST_USED_NS;
 }
 
 void jvgpu_steered_read(jvgpu_steered_runner_t *steered, jvgpu_runner_t *runner)
@@ -70,10 +76,11 @@ void jvgpu_steered_read(jvgpu_steered_runner_t *steered, jvgpu_runner_t *runner)
     const uint64_t     done_ns = load(&use->done_ns);
     const uint64_t     busy_ns = load(&use->busy_ns);
     const uint32_t     blocked = __atomic_load_n(&use->blocked, __ATOMIC_RELAXED);
-    const uint64_t     used_ns = used_by(steered, slot, busy_ns);
+    const int64_t      used_ns = used_by(steered, slot, busy_ns);
     const uint64_t     flight_ns = flight_of(steered, slot, busy_ns, done_ns);
     const uint32_t     stand = steered->was_governed && blocked <= MOST_BLOCKED ? blocked : 0;
-    runner->used_ns += used_ns;
+    runner->used_ns += used_ns > 0 ? (uint64_t)used_ns : 0;
+    runner->back_ns += used_ns < 0 ? (uint64_t)-used_ns : 0;
     runner->flight_ns += flight_ns;
     runner->blocked += stand;
     runner->at_work += used_ns != 0 || flight_ns != 0 || stand != 0;

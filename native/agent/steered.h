@@ -25,7 +25,7 @@ typedef struct jvgpu_steered_runner_s {
   uint64_t               alive_ns;
   uint64_t               closed_since_ns;  // 0 = its gate is open
   uint64_t               closed_ns;
-  uint64_t               seen_busy_ns[JVGPU_MAX_SLOTS];
+  uint64_t               seen_ns[JVGPU_MAX_SLOTS];  // charged by the last look, less what was too much
   uint64_t               base_done_ns[JVGPU_MAX_SLOTS];  // as it stood when nobody kept it
   uint32_t               generations[JVGPU_MAX_SLOTS];
 } jvgpu_steered_runner_t;

@@ -99,7 +99,7 @@ static void keep_to_ceiling(jvgpu_runner_t *runner, double dt_ns, uint64_t now_n
   const double most_ns = most_saved(runner, dt_ns, now_ns);
   const double saved_ns = runner->budget_ns + ceiling * dt_ns;
   const double kept_ns = saved_ns > most_ns || runner->ceiling_ppm >= 1000000 ? most_ns : saved_ns;
-  runner->budget_ns = kept_ns - (double)runner->used_ns;
+  runner->budget_ns = kept_ns - (double)runner->used_ns + (double)runner->back_ns;
   runner->is_capped = runner->ceiling_ppm < 1000000 && runner->budget_ns < (runner->is_capped ? REOPEN_NS : 0.0);
 }
 
@@ -200,7 +200,7 @@ static void age(jvgpu_runner_t *runner, const crowd_t *crowd, uint64_t now_ns)
     runner->patience_ns = FIRST_PATIENCE_NS;
     return;
   }
-  runner->virtual_ns += (double)runner->used_ns / runner->entitled;
+  runner->virtual_ns += ((double)runner->used_ns - (double)runner->back_ns) / runner->entitled;
   const bool   is_idle = !runner->wants && now_ns - runner->active_ns > IDLE_NS;
   const double least_ns = crowd->par_ns - (is_idle ? lag_of(crowd) / 2 : HORIZON_NS);
   if (!is_pressed(runner) && runner->virtual_ns < least_ns) {
@@ -257,6 +257,7 @@ uint64_t jvgpu_governor_look(jvgpu_governor_t *governor, jvgpu_runner_t *runners
     set_bound(runner, governor->holder == (int)i ? WINDOW_BOUND_NS : MIXED_BOUND_NS);
     runner->is_open = may_launch(governor, runner, (int)i, &crowd);
     runner->used_ns = 0;
+    runner->back_ns = 0;
   }
   return jvgpu_pause(governor, runners, count, crowd.active, now_ns);
 }

@@ -42,6 +42,7 @@ typedef struct jvgpu_runner_s {
   uint32_t at_work;  // its processes that used something, have something under way or stand: each has a context
   uint32_t blocked;  // threads that stand at the gate or at the bound
   uint64_t used_ns;  // GPU time charged since the last look
+  uint64_t back_ns;  // or taken back: so much was charged too much before
   uint64_t flight_ns;  // of all that was charged, what is not known to be over
 
   // What the caller is told by each look.

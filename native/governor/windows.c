@@ -184,7 +184,9 @@ static bool is_window_over(jvgpu_governor_t *governor, const jvgpu_runner_t *hol
 static void note_window(jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count, int index)
 {
   for (uint32_t i = 0; i < count; i++) {
-    *((int)i == index ? &governor->window_given_ns : &governor->beside_ns) += runners[i].used_ns;
+    uint64_t *sum_ns = (int)i == index ? &governor->window_given_ns : &governor->beside_ns;
+    *sum_ns += runners[i].used_ns;
+    *sum_ns -= runners[i].back_ns < *sum_ns ? runners[i].back_ns : *sum_ns;
   }
 }
 

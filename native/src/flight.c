@@ -77,3 +77,12 @@ bool jvgpu_flight_has_room(const jvgpu_flight_t *flight, uint64_t bound_ns, uint
 {
   return flight->under_way_ns < bound_ns || (flight->launches < least && flight->under_way_ns < ALWAYS_MOST_NS);
 }
+
+bool jvgpu_flight_is_over(const jvgpu_flight_t *flight, uint64_t bound_ns)
+{
+  bool has_fence = false;
+  for (int i = 0; i < JVGPU_MOST_FENCES; i++) {
+    has_fence = has_fence || flight->fences[i].is_set != 0;
+  }
+  return !has_fence && flight->under_way_ns * UNFENCED_PART <= bound_ns;
+}

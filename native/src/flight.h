@@ -50,6 +50,9 @@ void jvgpu_flight_landed(jvgpu_flight_t *flight, uint32_t place);
 // All is over.
 void jvgpu_flight_clear(jvgpu_flight_t *flight);
 
+// returns: whether nothing is under way, but for what is too little to be fenced.
+bool jvgpu_flight_is_over(const jvgpu_flight_t *flight, uint64_t bound_ns);
+
 // returns: whether one more launch may go: less than the bound is under way, or fewer launches than
 // `least`, with which the GPU does not run dry between them, and they are not long.
 bool jvgpu_flight_has_room(const jvgpu_flight_t *flight, uint64_t bound_ns, uint32_t least);

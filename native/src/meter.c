@@ -361,6 +361,20 @@ void jvgpu_meter_gated(jvgpu_process_t *self, int device)
   }
 }
 
+uint64_t jvgpu_meter_charged_ns(const jvgpu_process_t *self, int device)
+{
+  const jvgpu_meter_t *meter = made_meter(self, device);
+  return meter != NULL ? jvgpu_sampler_charged_ns(&meter->sampler) : 0;
+}
+
+void jvgpu_meter_too_much(jvgpu_process_t *self, int device, uint64_t excess_ns)
+{
+  jvgpu_meter_t *meter = made_meter(self, device);
+  if (meter != NULL) {
+    charge_late(meter, use_of(self, device), (jvgpu_late_t){.ns = -(int64_t)excess_ns});
+  }
+}
+
 void jvgpu_meter_stream_gone(jvgpu_process_t *self, CUstream stream)
 {
   for (int device = 0; device < (int)JVGPU_MAX_DEVICES; device++) {

@@ -11,6 +11,7 @@
 #include "cancel.h"
 #include "clock.h"
 #include "flight.h"
+#include "held.h"
 #include "process.h"
 #include "real.h"
 #include "standing.h"
@@ -49,6 +50,7 @@ struct jvgpu_pacer_s {
   uint64_t         local_since_ns;  // 0 = a governor is there
   uint64_t         local_busy_ns;   // the tenant's use at that time
   jvgpu_standing_t standing;
+  jvgpu_held_t     held;
 };
 
 static jvgpu_pacer_t *pacer_of(jvgpu_process_t *self, int device)
@@ -124,6 +126,25 @@ static bool prepare(jvgpu_pacer_t *pacer)
   return true;
 }
 
+static bool is_closed(const jvgpu_control_device_t *limits)
+{
+  return __atomic_load_n(&limits->gate, __ATOMIC_ACQUIRE) == JVGPU_GATE_CLOSED;
+}
+
+// What is over took no longer than there was time for it.
+static void look_at_time(jvgpu_pacer_t *pacer)
+{
+  const jvgpu_control_device_t *limits = limits_of(pacer);
+  const uint64_t                bound_ns = __atomic_load_n(&limits->flight_bound_ns, __ATOMIC_RELAXED);
+  const bool                    is_idle = is_closed(limits) && jvgpu_flight_is_over(&pacer->flight, bound_ns);
+  const uint64_t                excess_ns =
+      jvgpu_held_look(&pacer->held, jvgpu_now_ns(), jvgpu_meter_charged_ns(pacer->self, pacer->device),
+                      pacer->flight.under_way_ns, is_idle);
+  if (excess_ns != 0) {
+    jvgpu_meter_too_much(pacer->self, pacer->device, excess_ns);
+  }
+}
+
 static void look_at_fences(jvgpu_pacer_t *pacer)
 {
   if (is_quiet(pacer) || pacer->ctx == NULL) {
@@ -143,6 +164,7 @@ static void look_at_fences(jvgpu_pacer_t *pacer)
       break;
     }
   }
+  look_at_time(pacer);
   publish(pacer);
 }
 
@@ -159,11 +181,6 @@ static void set_fence(jvgpu_pacer_t *pacer, uint32_t place, CUstream stream, con
 static bool has_governor(const jvgpu_pacer_t *pacer)
 {
   return jvgpu_is_recent(&control_of(pacer)->governor_ns, GOVERNOR_LOST_NS);
-}
-
-static bool is_closed(const jvgpu_control_device_t *limits)
-{
-  return __atomic_load_n(&limits->gate, __ATOMIC_ACQUIRE) == JVGPU_GATE_CLOSED;
 }
 
 static bool has_room_for_one(const jvgpu_pacer_t *pacer, uint64_t bound_ns)
@@ -332,6 +349,9 @@ jvgpu_pacer_t *jvgpu_pacer_admit(jvgpu_process_t *self, int device, CUstream str
   const uint64_t                bound_ns = __atomic_load_n(&limits->flight_bound_ns, __ATOMIC_RELAXED);
   jvgpu_lock(&pacer->lock);
   const bool is_bounded = !is_quiet(pacer) && prepare(pacer);
+  if (!is_bounded || bound_ns == 0) {
+    jvgpu_held_forget(&pacer->held);
+  }
   if (!is_bounded) {
     publish(pacer);
   }
