@@ -301,6 +301,28 @@ static void comes_and_goes(void)
 }
 
 // A waking costs more than a look: it comes when something can have to be decided.
+// What is taken back counts as if it had never been charged: for whose turn it is, and under a ceiling.
+static void taken_back(void)
+{
+  jvgpu_governor_t governor;
+  jvgpu_runner_t   runners[2] = {{.weight_ppm = 500000, .ceiling_ppm = 500000},
+                                 {.weight_ppm = 500000, .ceiling_ppm = 500000}};
+  jvgpu_governor_start(&governor);
+  for (uint64_t look = 1; look <= 10; look++) {
+    const bool is_first = look == 1;
+    for (int i = 0; i < 2; i++) {
+      runners[i].blocked = 1;
+      runners[i].used_ns = 500000;
+    }
+    runners[1].used_ns += is_first ? 10000000 : 0;
+    runners[1].back_ns = look == 5 ? 10000000 : 0;
+    jvgpu_governor_look(&governor, runners, 2, look * 2000000);
+    CHECK("who was charged too much stands at its ceiling until it is taken back", runners[1].is_capped == (look < 5));
+  }
+  CHECK("then it has what the other has",
+        runners[1].budget_ns > runners[0].budget_ns - 1 && runners[1].budget_ns < runners[0].budget_ns + 1);
+}
+
 static void looks(void)
 {
   scene_t single = {.count = 0}, busy = {.count = 0}, capped = {.count = 0}, interleaving = {.count = 0};
@@ -342,6 +364,7 @@ int main(void)
   hard_limits();
   gangs();
   comes_and_goes();
+  taken_back();
   looks();
   RESULT();
 }

@@ -89,6 +89,14 @@ static void windows_stay(void)
   CHECK("until they give less", is_near(governor.mixed_total, 0.8, 0.01));
 }
 
+static void more_than_all_is_no_measure(void)
+{
+  start();
+  go_on(1.6, 200 * MS, false);
+  CHECK("what would be more than all of the time is taken for what the driver's turns leave",
+        is_near(governor.mixed_total, 0.9, 0.01));
+}
+
 // Catches a bug where one in a hundred of a cell's launches took as long as without windows: interleaving was measured
 // after 1, 2, 4 and 8 s.
 static void short_work_is_spared(void)
@@ -103,6 +111,7 @@ int main(void)
 {
   looks_again();
   windows_stay();
+  more_than_all_is_no_measure();
   short_work_is_spared();
   RESULT();
 }
