@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from jupyter_vgpu.agent.figures import NS
 from jupyter_vgpu.agent.tenant import Tenant
 from jupyter_vgpu.client import GovernedInfo, GuaranteedInfo, SubsliceInfo, UsageInfo
 from jupyter_vgpu.errors import BadValueError, NoCapacityError
@@ -132,12 +133,26 @@ def merged(whole: UsageInfo, parts: Sequence[UsageInfo]) -> UsageInfo:
             other = cast("dict[str, Any]", by_uuid.get(device["uuid"], {}))
             for key, value in device.items():
                 if isinstance(value, (int, float)) and key in other and key != "memory_limit_bytes":
-                    is_part = key.endswith("_fraction") or key == "sm_usage"
-                    device[key] = min(1.0, value + other[key]) if is_part else value + other[key]
+                    device[key] = _added(key, value, other[key])
             device["governed"] = _governed_together(device["governed"], other.get("governed"))
             if "guaranteed" in device and "guaranteed" in other:
                 device["guaranteed"] = _together(device["guaranteed"], other["guaranteed"])
     return cast(UsageInfo, total)
+
+
+def _added(key: str, one: float, other: float) -> float:
+    if key.endswith("_fraction") or key == "sm_usage":
+        return min(1.0, one + other)
+    return added_seconds(one, other) if key.endswith("_seconds") else one + other
+
+
+def added_seconds(one: float, other: float) -> float:
+    """Return the sum of two counters that are whole nanoseconds, as one counter of both would say it.
+
+    Exact up to 2**51 nanoseconds, 26 days. Added as they are they may be a unit in the last place more, and would fall
+    once the part is counted with the whole, which Prometheus takes for a restart.
+    """
+    return (round(one * NS) + round(other * NS)) / NS
 
 
 def _governed_together(one: GovernedInfo | None, other: GovernedInfo | None) -> GovernedInfo | None:
@@ -148,7 +163,7 @@ def _governed_together(one: GovernedInfo | None, other: GovernedInfo | None) -> 
         "windows": one["windows"] + other["windows"],
         "overruns": one["overruns"] + other["overruns"],
         "violations": one["violations"] + other["violations"],
-        "closed_seconds": one["closed_seconds"] + other["closed_seconds"],
+        "closed_seconds": added_seconds(one["closed_seconds"], other["closed_seconds"]),
     }
 
 

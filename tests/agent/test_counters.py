@@ -17,10 +17,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.attach import SLOT_AT, SLOT_BYTES, answer_on, connected, request_of
 from harness.waiting import wait_until
 from jupyter_vgpu.agent import tenant as tenant_module
+from jupyter_vgpu.agent.figures import NS
+from jupyter_vgpu.agent.subslices import added_seconds
 from jupyter_vgpu.agent.tenant import Tenant
 from jupyter_vgpu.client import GrantedClaim
 from jupyter_vgpu.model import Claim, Grant
@@ -116,6 +120,12 @@ def fallen(before: dict[str, float], after: dict[str, float]) -> dict[str, tuple
         for name, value in before.items()
         if after.get(name, -1.0 if "pid=" not in name else value) < value
     }
+
+
+@given(st.integers(0, 2 * 10**15), st.integers(0, 2 * 10**15))
+def test_seconds_of_a_slice_and_its_part_add_up_to_what_one_counter_of_both_says(whole_ns: int, part_ns: int) -> None:
+    """Catches a bug where the sum was a unit in the last place more, and fell once the part counted with the slice."""
+    assert added_seconds(whole_ns / NS, part_ns / NS) == (whole_ns + part_ns) / NS
 
 
 def test_no_counter_of_a_slice_falls_when_its_processes_and_parts_end(
