@@ -361,12 +361,6 @@ void jvgpu_meter_gated(jvgpu_process_t *self, int device)
   }
 }
 
-uint64_t jvgpu_meter_charged_ns(const jvgpu_process_t *self, int device)
-{
-  const jvgpu_meter_t *meter = made_meter(self, device);
-  return meter != NULL ? jvgpu_sampler_charged_ns(&meter->sampler) : 0;
-}
-
 void jvgpu_meter_too_much(jvgpu_process_t *self, int device, uint64_t excess_ns)
 {
   jvgpu_meter_t *meter = made_meter(self, device);

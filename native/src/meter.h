@@ -49,8 +49,6 @@ void jvgpu_meter_waits(struct jvgpu_process_s *self, int device);
 // It stood at a closed gate.
 void jvgpu_meter_gated(struct jvgpu_process_s *self, int device);
 
-// returns: GPU time charged for all launches so far by their durations, nanoseconds; 0 before the first.
-uint64_t jvgpu_meter_charged_ns(const struct jvgpu_process_s *self, int device);
 // So much of what was charged cannot have been had: it is taken off what comes next.
 void jvgpu_meter_too_much(struct jvgpu_process_s *self, int device, uint64_t excess_ns);
 

@@ -51,6 +51,7 @@ struct jvgpu_pacer_s {
   uint64_t         local_busy_ns;   // the tenant's use at that time
   jvgpu_standing_t standing;
   jvgpu_held_t     held;
+  uint64_t         launched_ns;  // charged for what is, or was, under way, by durations
 };
 
 static jvgpu_pacer_t *pacer_of(jvgpu_process_t *self, int device)
@@ -138,8 +139,7 @@ static void look_at_time(jvgpu_pacer_t *pacer)
   const uint64_t                bound_ns = __atomic_load_n(&limits->flight_bound_ns, __ATOMIC_RELAXED);
   const bool                    is_idle = is_closed(limits) && jvgpu_flight_is_over(&pacer->flight, bound_ns);
   const uint64_t                excess_ns =
-      jvgpu_held_look(&pacer->held, jvgpu_now_ns(), jvgpu_meter_charged_ns(pacer->self, pacer->device),
-                      pacer->flight.under_way_ns, is_idle);
+      jvgpu_held_look(&pacer->held, jvgpu_now_ns(), pacer->launched_ns, pacer->flight.under_way_ns, is_idle);
   if (excess_ns != 0) {
     jvgpu_meter_too_much(pacer->self, pacer->device, excess_ns);
   }
@@ -379,6 +379,8 @@ void jvgpu_pacer_launched(jvgpu_pacer_t *pacer, CUstream stream, const jvgpu_str
   const uint64_t bound_ns = __atomic_load_n(&limits_of(pacer)->flight_bound_ns, __ATOMIC_RELAXED);
   const uint32_t place = jvgpu_flight_place(stream);
   jvgpu_lock(&pacer->lock);
+  // Not what another thread has been charged for and not launched yet: it would be taken for over.
+  pacer->launched_ns += charged_ns;
   if (jvgpu_flight_launch(&pacer->flight, place, charged_ns != 0 ? charged_ns : UNKNOWN_NS, bound_ns) &&
       !is_quiet(pacer)) {
     set_fence(pacer, place, stream, calls);

@@ -54,6 +54,14 @@ static void what_nobody_sees_the_end_of_says_nothing(void)
   CHECK("and goes on from there", jvgpu_held_look(&held, BEGUN + 20 * MS, 5530 * MS, 0, false) == 20 * MS);
 }
 
+static void launches_of_unknown_duration_are_not_counted_twice(void)
+{
+  jvgpu_held_t held = begun();
+  jvgpu_held_look(&held, BEGUN + 1 * MS, 5001 * MS, 50 * MS, false);
+  CHECK("what is under way and not charged makes nothing over again when it ends",
+        jvgpu_held_look(&held, BEGUN + 2 * MS, 5002 * MS, 0, false) == 0);
+}
+
 static void long_launches_had_their_time(void)
 {
   jvgpu_held_t held = begun();
@@ -70,6 +78,7 @@ int main(void)
   what_there_was_time_for_stands();
   means_are_let_be();
   closed_gates_give_no_time();
+  launches_of_unknown_duration_are_not_counted_twice();
   long_launches_had_their_time();
   what_nobody_sees_the_end_of_says_nothing();
   RESULT();
