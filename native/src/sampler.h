@@ -188,13 +188,6 @@ static inline uint32_t jvgpu_sampler_launches(const jvgpu_sampler_t *sampler)
          __atomic_load_n(&sampler->launches[1], __ATOMIC_RELAXED);
 }
 
-// returns: what all launches were charged by their durations.
-static inline uint64_t jvgpu_sampler_charged_ns(const jvgpu_sampler_t *sampler)
-{
-  return __atomic_load_n(&sampler->charged_ns[0], __ATOMIC_RELAXED) +
-         __atomic_load_n(&sampler->charged_ns[1], __ATOMIC_RELAXED);
-}
-
 // Count a launch that is charged `charged_ns` by its duration, 0 = that is not known. `is_writer`: as for
 // jvgpu_shape_charged. returns: how many were made.
 static inline uint32_t jvgpu_sampler_launched(jvgpu_sampler_t *sampler, bool is_writer, uint64_t charged_ns)

@@ -8,7 +8,9 @@
 
 static uint64_t charged_before_latest_ns(const jvgpu_sampler_t *sampler)
 {
-  return jvgpu_sampler_charged_ns(sampler) - __atomic_load_n(&sampler->latest_ns, __ATOMIC_RELAXED);
+  return __atomic_load_n(&sampler->charged_ns[0], __ATOMIC_RELAXED) +
+         __atomic_load_n(&sampler->charged_ns[1], __ATOMIC_RELAXED) -
+         __atomic_load_n(&sampler->latest_ns, __ATOMIC_RELAXED);
 }
 
 static bool is_free(const jvgpu_sampler_t *sampler, uint32_t contenders)

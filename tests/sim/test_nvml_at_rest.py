@@ -99,6 +99,15 @@ def holder(node: Any) -> Callable[[], Any]:
     return make
 
 
+def in_anothers_place(asker: Asker, holder: Callable[[], Any]) -> Any:
+    """Return a process that came, with as much memory, where another was glanced at and went."""
+    one = holder()
+    asker.seen("glance", 1)
+    one.process.kill()
+    one.process.wait()
+    return holder()
+
+
 def test_a_list_stands_for_three_glances_as_long_as_the_memory_in_use_is_the_same(
     node: Any, holder: Callable[[], Any]
 ) -> None:
@@ -130,11 +139,7 @@ def test_one_that_comes_with_what_another_gave_back_is_seen_by_the_fourth_glance
     node: Any, holder: Callable[[], Any]
 ) -> None:
     asker = Asker(node)
-    one = holder()
-    asker.seen("glance", 1)
-    one.process.kill()
-    one.process.wait()
-    other = holder()
+    other = in_anothers_place(asker, holder)
 
     assert asker.seen("glance", 4)[0][-1] == {other.pid: CONTEXT_BYTES}
 
@@ -142,11 +147,7 @@ def test_one_that_comes_with_what_another_gave_back_is_seen_by_the_fourth_glance
 def test_a_list_from_before_a_whole_look_stands_for_no_glance(node: Any, holder: Callable[[], Any]) -> None:
     """Somebody took another's place meanwhile: as much memory is in use as when the glance's list was asked for."""
     asker = Asker(node)
-    one = holder()
-    asker.seen("glance", 1)
-    one.process.kill()
-    one.process.wait()
-    other = holder()
+    other = in_anothers_place(asker, holder)
     asker.seen("look", 1)
 
     assert asker.seen("glance", 1)[0] == [{other.pid: CONTEXT_BYTES}]
