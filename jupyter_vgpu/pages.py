@@ -18,7 +18,7 @@ from jupyter_vgpu import _agent_api
 from jupyter_vgpu.errors import NativeLibraryError
 from jupyter_vgpu.native import AGENT_DECLARATIONS, AGENT_LIBRARY, present
 
-LAYOUT = 2  # JVGPU_LAYOUT in native/include/jvgpu/pages.h; checked against the library
+LAYOUT = 3  # JVGPU_LAYOUT in native/include/jvgpu/pages.h; checked against the library
 
 # JVGPU_ATTACH_* in native/include/jvgpu/pages.h
 ATTACH_OK = 0

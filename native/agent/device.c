@@ -71,6 +71,9 @@ static void look(jvgpu_steered_device_t *device, jvgpu_records_t *records, uint6
   jvgpu_steered_device_read(device, records, at_ns);
   const uint64_t pause_ns = jvgpu_governor_look(&device->governor, device->runners, device->count, at_ns);
   for (uint32_t i = 0; i < device->count; i++) {
+    jvgpu_steered_write_clear(device->steered[i], device->runners[i].clear_ns);
+  }
+  for (uint32_t i = 0; i < device->count; i++) {
     jvgpu_steered_write(device->steered[i], &device->runners[i], records, at_ns);
   }
   record_window(device, records, at_ns);
@@ -180,6 +183,15 @@ static bool make_room(jvgpu_steered_device_t *device)
          device->count < JVGPU_MOST_RUNNERS;
 }
 
+// Somebody comes or goes, whose gate is open: nobody has the device for itself before the next look.
+static void forget_clear(jvgpu_steered_device_t *device)
+{
+  for (uint32_t i = 0; i < device->count; i++) {
+    device->runners[i].clear_ns = 0;
+    jvgpu_steered_write_clear(device->steered[i], 0);
+  }
+}
+
 bool jvgpu_steered_device_add(jvgpu_steered_device_t *device, struct jvgpu_tenant_s *tenant, uint32_t index,
                               uint32_t priority, uint32_t number)
 {
@@ -187,6 +199,7 @@ bool jvgpu_steered_device_add(jvgpu_steered_device_t *device, struct jvgpu_tenan
   if (steered == NULL) {
     return false;
   }
+  forget_clear(device);
   *steered = (jvgpu_steered_runner_t){
       .tenant = tenant, .index = index, .number = number, .priority = priority, .was_open = true};
   device->runners[device->count] =
@@ -201,6 +214,7 @@ bool jvgpu_steered_device_add(jvgpu_steered_device_t *device, struct jvgpu_tenan
 void jvgpu_steered_device_remove(jvgpu_steered_device_t *device, uint32_t place, jvgpu_records_t *records,
                                  uint64_t at_ns)
 {
+  forget_clear(device);
   jvgpu_steered_let_go(device->steered[place], records, at_ns);
   free(device->steered[place]);
   const uint32_t last = jvgpu_governor_remove(&device->governor, device->runners, device->count, place);

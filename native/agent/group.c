@@ -218,6 +218,8 @@ static void write(jvgpu_group_t *group, uint32_t index, jvgpu_records_t *records
     own->violations += seat->violations;
     own->use = cohort->members[index].use;
     own->entitled = cohort->members[index].entitled;
+    own->clear_ns = 0;
+    jvgpu_steered_write_clear(steered, 0);
     jvgpu_steered_write(steered, own, records, at_ns);
   }
 }

@@ -68,6 +68,7 @@ void jvgpu_steered_read(jvgpu_steered_runner_t *steered, jvgpu_runner_t *runner)
   runner->at_work = 0;
   runner->blocked = 0;
   runner->flight_ns = 0;
+  runner->is_guess = false;
   for (uint32_t slot = 0; slot < slots; slot++) {
     if (__atomic_load_n(&steered->tenant->pids[slot], __ATOMIC_RELAXED) == 0) {
       continue;
@@ -83,6 +84,7 @@ void jvgpu_steered_read(jvgpu_steered_runner_t *steered, jvgpu_runner_t *runner)
     runner->back_ns += used_ns < 0 ? (uint64_t)-used_ns : 0;
     runner->flight_ns += flight_ns;
     runner->blocked += stand;
+    runner->is_guess = runner->is_guess || __atomic_load_n(&use->is_guess, __ATOMIC_RELAXED) != 0;
     runner->at_work += used_ns != 0 || flight_ns != 0 || stand != 0;
   }
 }
@@ -120,6 +122,14 @@ static void set_gate(jvgpu_steered_runner_t *steered, bool is_open, jvgpu_record
   jvgpu_records_add(records, steered->number, is_open ? JVGPU_GATE_OPENED : JVGPU_GATE_SHUT, 0, at_ns);
 }
 
+void jvgpu_steered_write_clear(const jvgpu_steered_runner_t *steered, uint64_t clear_ns)
+{
+  jvgpu_control_device_t *limits = &steered->tenant->control->devices[steered->index];
+  if (load(&limits->clear_ns) != clear_ns) {
+    __atomic_store_n(&limits->clear_ns, clear_ns, __ATOMIC_SEQ_CST);
+  }
+}
+
 void jvgpu_steered_write(jvgpu_steered_runner_t *steered, const jvgpu_runner_t *runner, jvgpu_records_t *records,
                          uint64_t at_ns)
 {
@@ -143,5 +153,6 @@ void jvgpu_steered_write(jvgpu_steered_runner_t *steered, const jvgpu_runner_t *
 void jvgpu_steered_let_go(jvgpu_steered_runner_t *steered, jvgpu_records_t *records, uint64_t at_ns)
 {
   const jvgpu_runner_t free_runner = {.is_open = true};
+  jvgpu_steered_write_clear(steered, 0);
   jvgpu_steered_write(steered, &free_runner, records, at_ns);
 }

@@ -34,6 +34,9 @@ typedef struct jvgpu_steered_runner_s {
 void jvgpu_steered_read(jvgpu_steered_runner_t *steered, jvgpu_runner_t *runner);
 // Hold its guarantee against that, and say how loudly it asks: between reading and the governor's look.
 void jvgpu_steered_judge(jvgpu_steered_runner_t *steered, jvgpu_runner_t *runner, uint64_t at_ns);
+// Say whether the claim has the device for itself. First of all claims on it, then gates are opened: who sees it still
+// said has not met what came through them.
+void jvgpu_steered_write_clear(const jvgpu_steered_runner_t *steered, uint64_t clear_ns);
 // Write what the governor decided: gate, bound, a sign of life.
 void jvgpu_steered_write(jvgpu_steered_runner_t *steered, const jvgpu_runner_t *runner, jvgpu_records_t *records,
                          uint64_t at_ns);

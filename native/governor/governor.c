@@ -31,6 +31,9 @@
 // programs wait for each other's launches for a tenth of the time and want four fifths of it.
 #define ENOUGH 1.0
 
+// A turn of the driver's and the way to the next. source: measured, H200: 2.07 ms, and 2.48 from one to its own next but one.
+#define TURN_NS (5 * MS / 2)
+
 // Of a ceiling so much may be saved up.
 #define SAVED_NS (15.0 * MS)
 // So long it is remembered that a launch was longer than that.
@@ -54,6 +57,12 @@ void jvgpu_governor_start(jvgpu_governor_t *governor)
 static bool is_stale(const jvgpu_runner_t *runner, uint32_t processes, uint64_t now_ns)
 {
   return now_ns - runner->changed_ns > runner->flight_ns * (processes + 1) + MS;
+}
+
+// Or how long it could take is a guess: not for as long as turns of all of them last.
+static bool is_long_unchanged(const jvgpu_runner_t *runner, uint32_t processes, uint64_t now_ns)
+{
+  return now_ns - runner->changed_ns > TURN_NS * (processes + 2);
 }
 
 // Had it, in each second in which it always wanted something, what it was promised?
@@ -118,7 +127,10 @@ static void take_in(jvgpu_runner_t *runner, double dt_ns, uint32_t processes, ui
   runner->is_not_waited_for = now_ns < runner->waited_for_ns;
   runner->last_flight_ns = runner->flight_ns;
   count_processes(runner);
-  const bool stands = runner->blocked != 0 || (runner->flight_ns != 0 && !is_stale(runner, processes, now_ns));
+  const bool is_flying = runner->flight_ns != 0 && !is_stale(runner, processes, now_ns);
+  const bool stands = runner->blocked != 0 || is_flying;
+  runner->is_under_way =
+      is_flying || (runner->flight_ns != 0 && runner->is_guess && !is_long_unchanged(runner, processes, now_ns));
   runner->wants = stands || runner->used_ns != 0;
   if (runner->wants) {
     // Who comes back after a while is tried soon, whatever it did before.
@@ -255,9 +267,13 @@ uint64_t jvgpu_governor_look(jvgpu_governor_t *governor, jvgpu_runner_t *runners
     jvgpu_runner_t *runner = &runners[i];
     runner->is_governed = runner->ceiling_ppm < 1000000 || is_shared;
     set_bound(runner, governor->holder == (int)i ? WINDOW_BOUND_NS : MIXED_BOUND_NS);
+    runner->was_shut = !runner->is_open;
     runner->is_open = may_launch(governor, runner, (int)i, &crowd);
-    runner->used_ns = 0;
-    runner->back_ns = 0;
+  }
+  jvgpu_windows_note_clear(governor, runners, count, now_ns);
+  for (uint32_t i = 0; i < count; i++) {
+    runners[i].used_ns = 0;
+    runners[i].back_ns = 0;
   }
   return jvgpu_pause(governor, runners, count, crowd.active, now_ns);
 }

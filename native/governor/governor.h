@@ -32,6 +32,12 @@ enum {
   JVGPU_PRIORITY_HIGH = 2,
 };
 
+enum {
+  JVGPU_WINDOW_OWN = 0,  // of a runner for whom windows are worth it
+  JVGPU_WINDOW_TRIAL = 1,  // to see whether they are
+  JVGPU_WINDOW_MEASURE = 2,  // to let it see what its launches take (measure.c)
+};
+
 typedef struct jvgpu_runner_s {
   // What the caller knows before each look.
   uint32_t weight_ppm;  // promised share, 1..1000000
@@ -39,6 +45,7 @@ typedef struct jvgpu_runner_s {
   uint32_t priority;  // JVGPU_PRIORITY_*: who comes first where more is left than was promised
   bool     is_raised;  // what it was guaranteed was missed again and again (guarantee.h)
   bool     is_gang;  // one of several devices of a claim
+  bool     is_guess;  // it does not know what its launches take, and wants the device for itself to see it
   uint32_t at_work;  // its processes that used something, have something under way or stand: each has a context
   uint32_t blocked;  // threads that stand at the gate or at the bound
   uint64_t used_ns;  // GPU time charged since the last look
@@ -50,6 +57,7 @@ typedef struct jvgpu_runner_s {
   bool     is_governed;  // is, or may soon be, held back
   uint64_t bound_ns;  // most that each of its processes may have under way
   uint32_t least;  // so many short launches each of them may always have under way
+  uint64_t clear_ns;  // since when nobody else has had anything under way, in its window, 0 = somebody may have
 
   // Counters.
   uint64_t windows;  // that it was given
@@ -59,6 +67,8 @@ typedef struct jvgpu_runner_s {
   // The governor's own.
   bool     is_known;
   bool     wants;
+  bool     is_under_way;  // something of it
+  bool     was_shut;  // its gate was closed before the latest look
   bool     is_capped;  // over its ceiling
   bool     is_stuck;  // its gate is open and it gets nowhere
   uint32_t processes;  // that were at work lately
@@ -87,6 +97,8 @@ typedef struct jvgpu_runner_s {
   bool     second_pressed;  // whether it always wanted something since
   uint64_t tried_ns;  // when that was last measured, 0 = never
   uint64_t patience_ns;  // until it is measured again
+  uint64_t measured_ns;  // when it had the device last to see what its launches take, 0 = never
+  uint64_t measure_patience_ns;  // until it may again
 } jvgpu_runner_t;
 
 typedef struct jvgpu_governor_s {
@@ -115,7 +127,7 @@ typedef struct jvgpu_governor_s {
   double   windows_total;  // part of the time in which the GPU works while there are windows, lately; 0 = not known
   uint64_t windows_from_ns;  // from when on it is being measured, 0 = it is not
   uint64_t windows_used_ns;  // what all were charged since
-  bool     is_trial;
+  uint32_t kind;  // JVGPU_WINDOW_*, of the present or the next window
 } jvgpu_governor_t;
 
 void jvgpu_governor_start(jvgpu_governor_t *governor);

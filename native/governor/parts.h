@@ -70,8 +70,17 @@ bool jvgpu_trials_are_full(const jvgpu_runner_t *runners, uint32_t count, uint64
 // returns: whether it is known what interleaving gives, or need not be.
 bool jvgpu_trials_are_comparable(const jvgpu_governor_t *governor, uint64_t now_ns);
 
+// returns: the runner that is to have a window to see what its launches take, -1 = none.
+int jvgpu_measure_next(const jvgpu_governor_t *governor, const jvgpu_runner_t *runners, uint32_t count,
+                       uint64_t now_ns);
+// It has one.
+void jvgpu_measure_note(jvgpu_runner_t *runner, uint64_t now_ns);
+
 // Begin, end and hand over windows; note what interleaving gives while there are none.
 void jvgpu_windows_turn(jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count, uint64_t now_ns);
+// Say who has the device for itself. pre: gates are decided.
+void jvgpu_windows_note_clear(const jvgpu_governor_t *governor, jvgpu_runner_t *runners, uint32_t count,
+                              uint64_t now_ns);
 // Nobody holds a window, or is to get one.
 void jvgpu_windows_drop(jvgpu_governor_t *governor);
 // returns: whether a runner has to keep out of the window that another holds or is to get.

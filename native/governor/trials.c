@@ -71,7 +71,7 @@ void jvgpu_trials_learn_fill(jvgpu_governor_t *governor, jvgpu_runner_t *runners
   governor->last = -1;
   // Who went away in the midst of it may just have ended; a trial tells who pauses that often.
   const bool says_nothing = governor->was_given_up || beside_ns > length_ns * MOST_BESIDE;
-  if (length_ns < MS || (says_nothing && !governor->is_trial)) {
+  if (length_ns < MS || (says_nothing && governor->kind != JVGPU_WINDOW_TRIAL)) {
     return;
   }
   const double drain_ns = (double)(now_ns - governor->over_ns);

@@ -32,12 +32,28 @@ int jvgpu_flight_fence(jvgpu_flight_t *flight, uint32_t place)
       *fence = (jvgpu_fence_t){.amount_ns = flight->unfenced_ns[place],
                                .launches = flight->unfenced_launches[place],
                                .place = place,
-                               .is_set = 1};
+                               .is_set = 1,
+                               .look = flight->looks};
       set_unfenced(flight, place, 0, 0);
       return i;
     }
   }
   return -1;
+}
+
+void jvgpu_flight_look(jvgpu_flight_t *flight)
+{
+  flight->looks += 1;
+}
+
+bool jvgpu_flight_is_busy(const jvgpu_flight_t *flight)
+{
+  for (int i = 0; i < JVGPU_MOST_FENCES; i++) {
+    if (flight->fences[i].is_set != 0 && flight->looks - flight->fences[i].look >= 2) {
+      return true;
+    }
+  }
+  return false;
 }
 
 void jvgpu_flight_unfence(jvgpu_flight_t *flight, int index)
@@ -70,7 +86,9 @@ void jvgpu_flight_landed(jvgpu_flight_t *flight, uint32_t place)
 
 void jvgpu_flight_clear(jvgpu_flight_t *flight)
 {
+  const uint32_t looks = flight->looks;
   memset(flight, 0, sizeof *flight);
+  flight->looks = looks;
 }
 
 bool jvgpu_flight_has_room(const jvgpu_flight_t *flight, uint64_t bound_ns, uint32_t least)

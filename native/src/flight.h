@@ -18,11 +18,13 @@ typedef struct jvgpu_fence_s {
   uint32_t launches;
   uint32_t place;
   uint32_t is_set;
+  uint32_t look;  // the latest before it was set
 } jvgpu_fence_t;
 
 typedef struct jvgpu_flight_s {
   uint64_t      under_way_ns;  // fenced or not
   uint32_t      launches;      // under way
+  uint32_t      looks;         // at the fences, so far
   uint32_t      places;        // with launches that no fence follows
   uint64_t      unfenced_ns[JVGPU_STREAM_PLACES];
   uint32_t      unfenced_launches[JVGPU_STREAM_PLACES];
@@ -30,9 +32,11 @@ typedef struct jvgpu_flight_s {
 } jvgpu_flight_t;
 
 // returns: the place of a stream handle, below JVGPU_STREAM_PLACES.
+// Mixed twice: handles made one after the other are as far apart as each is long, and once would put sixteen in four places.
 static inline uint32_t jvgpu_flight_place(const void *stream)
 {
-  return (uint32_t)(((uintptr_t)stream * UINT64_C(0x9e3779b97f4a7c15)) >> 58);
+  const uint64_t mixed = (uintptr_t)stream * UINT64_C(0x9e3779b97f4a7c15);
+  return (uint32_t)(((mixed ^ (mixed >> 32)) * UINT64_C(0xff51afd7ed558ccd)) >> 58);
 }
 
 // Note a launch. returns: whether a fence should follow it, so that no more than about a sixteenth of
@@ -43,6 +47,10 @@ bool jvgpu_flight_launch(jvgpu_flight_t *flight, uint32_t place, uint64_t amount
 int jvgpu_flight_fence(jvgpu_flight_t *flight, uint32_t place);
 // The fence was not recorded after all.
 void jvgpu_flight_unfence(jvgpu_flight_t *flight, int fence);
+// Look at all fences: what is not passed by then is under way at this look.
+void jvgpu_flight_look(jvgpu_flight_t *flight);
+// returns: whether something that was under way at the look before the latest still was at that.
+bool jvgpu_flight_is_busy(const jvgpu_flight_t *flight);
 // The fence has been passed. pre: it is set.
 void jvgpu_flight_passed(jvgpu_flight_t *flight, int fence);
 // All that was launched at `place` is over.

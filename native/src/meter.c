@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "clock.h"
+#include "flight.h"
 #include "occupancy.h"
 #include "process.h"
 #include "real.h"
@@ -221,7 +222,7 @@ static COLD void ask_sm_part(jvgpu_meter_t *meter, jvgpu_shape_t *shape, const j
 
 static void note_stream(jvgpu_meter_t *meter, CUstream stream)
 {
-  const uint64_t bit = UINT64_C(1) << (((uintptr_t)stream * UINT64_C(0x9e3779b97f4a7c15)) >> 58);
+  const uint64_t bit = UINT64_C(1) << jvgpu_flight_place(stream);
   if ((__atomic_load_n(&meter->sampler.streams_seen, __ATOMIC_RELAXED) & bit) == 0) {
     __atomic_fetch_or(&meter->sampler.streams_seen, bit, __ATOMIC_RELAXED);
   }
@@ -270,6 +271,15 @@ static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int devi
   __atomic_store_n(&meter->sampled_ns, jvgpu_now_ns(), __ATOMIC_RELAXED);
 }
 
+static void say_guess(const jvgpu_process_t *self, const jvgpu_meter_t *meter, int device)
+{
+  jvgpu_use_t   *use = use_of(self, device);
+  const uint32_t is_guess = jvgpu_sampler_is_guess(&meter->sampler);
+  if (__atomic_load_n(&use->is_guess, __ATOMIC_RELAXED) != is_guess) {
+    __atomic_store_n(&use->is_guess, is_guess, __ATOMIC_RELAXED);
+  }
+}
+
 // returns: as jvgpu_sampler_open.
 static COLD int open_sample(jvgpu_process_t *self, jvgpu_meter_t *meter, int device, jvgpu_shape_t *shape,
                             CUstream stream, const jvgpu_stream_calls_t *calls, charged_t charged)
@@ -281,6 +291,7 @@ static COLD int open_sample(jvgpu_process_t *self, jvgpu_meter_t *meter, int dev
                                            sure_contenders(self, meter, device), charged.busy_ns, &late);
   set_next(self, meter, device, charged.busy_ns + (late.ns > 0 ? (uint64_t)late.ns : 0));
   charge_late(meter, use, late);
+  say_guess(self, meter, device);
   return sample;
 }
 
@@ -365,7 +376,25 @@ void jvgpu_meter_too_much(jvgpu_process_t *self, int device, uint64_t excess_ns)
 {
   jvgpu_meter_t *meter = made_meter(self, device);
   if (meter != NULL) {
+    __atomic_fetch_add(&meter->sampler.held_back_ns, excess_ns, __ATOMIC_RELAXED);
     charge_late(meter, use_of(self, device), (jvgpu_late_t){.ns = -(int64_t)excess_ns});
+  }
+}
+
+void jvgpu_meter_had(jvgpu_process_t *self, int device, jvgpu_had_t had)
+{
+  jvgpu_meter_t *meter = made_meter(self, device);
+  if (meter != NULL) {
+    charge_late(meter, use_of(self, device), jvgpu_sampler_had(&meter->sampler, had));
+    say_guess(self, meter, device);
+  }
+}
+
+void jvgpu_meter_look(const jvgpu_process_t *self, int device)
+{
+  const jvgpu_meter_t *meter = made_meter(self, device);
+  if (meter != NULL) {
+    say_guess(self, meter, device);
   }
 }
 

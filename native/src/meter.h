@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "cuda_abi.h"
+#include "own.h"
 #include "sampler.h"
 
 struct jvgpu_process_s;
@@ -51,6 +52,12 @@ void jvgpu_meter_gated(struct jvgpu_process_s *self, int device);
 
 // So much of what was charged cannot have been had: it is taken off what comes next.
 void jvgpu_meter_too_much(struct jvgpu_process_s *self, int device, uint64_t excess_ns);
+
+// The process had the device for itself, and always something under way: a stretch of that.
+void jvgpu_meter_had(struct jvgpu_process_s *self, int device, jvgpu_had_t had);
+
+// Say whether what is charged is a guess. Now and then.
+void jvgpu_meter_look(const struct jvgpu_process_s *self, int device);
 
 // The launch about to be made had to wait until there was room for it beside `full_ns` under way; 0 = it had not.
 void jvgpu_meter_full(struct jvgpu_process_s *self, int device, uint64_t full_ns);

@@ -10,11 +10,7 @@
 #include "attach.h"
 #include "cancel.h"
 #include "clock.h"
-#include "flight.h"
-#include "held.h"
-#include "process.h"
-#include "real.h"
-#include "standing.h"
+#include "pacer_parts.h"
 
 // A governor looks many times a second; one that has not for so long is gone or stuck.
 #define GOVERNOR_LOST_NS UINT64_C(500000000)
@@ -39,21 +35,6 @@
 // Without a governor a ceiling is kept by the tenant's own use: so much may be saved up.
 #define LOCAL_BURST_NS UINT64_C(10000000)
 
-struct jvgpu_pacer_s {
-  jvgpu_lock_t     lock;
-  jvgpu_process_t *self;
-  int              device;
-  CUcontext        ctx;  // the fences are this context's
-  bool             failed;
-  jvgpu_flight_t   flight;
-  CUevent          events[JVGPU_MOST_FENCES];
-  uint64_t         local_since_ns;  // 0 = a governor is there
-  uint64_t         local_busy_ns;   // the tenant's use at that time
-  jvgpu_standing_t standing;
-  jvgpu_held_t     held;
-  uint64_t         launched_ns;  // charged for what is, or was, under way, by durations
-};
-
 static jvgpu_pacer_t *pacer_of(jvgpu_process_t *self, int device)
 {
   jvgpu_pacer_t *pacer = __atomic_load_n(&self->pacers[device], __ATOMIC_ACQUIRE);
@@ -75,118 +56,17 @@ static jvgpu_pacer_t *pacer_of(jvgpu_process_t *self, int device)
   return pacer;
 }
 
-// Slot and pages are asked for anew each time: a restarted agent gives new ones.
-static jvgpu_use_t *use_of(const jvgpu_pacer_t *pacer)
-{
-  return &__atomic_load_n(&pacer->self->slot, __ATOMIC_ACQUIRE)->devices[pacer->device];
-}
-
-static const jvgpu_control_t *control_of(const jvgpu_pacer_t *pacer)
-{
-  return __atomic_load_n(&pacer->self->control, __ATOMIC_ACQUIRE);
-}
-
-static const jvgpu_control_device_t *limits_of(const jvgpu_pacer_t *pacer)
-{
-  return &control_of(pacer)->devices[pacer->device];
-}
-
-static bool is_quiet(const jvgpu_pacer_t *pacer)
-{
-  return __atomic_load_n(&pacer->self->live_captures, __ATOMIC_RELAXED) != 0;
-}
-
-// --- fences: the lock is held -------------------------------------------------------------------------------
-
-static void publish(jvgpu_pacer_t *pacer)
-{
-  jvgpu_use_t   *use = use_of(pacer);
-  const uint64_t busy_ns = __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED);
-  const uint64_t under_way_ns = pacer->flight.under_way_ns;
-  __atomic_store_n(&use->done_ns, busy_ns > under_way_ns ? busy_ns - under_way_ns : 0, __ATOMIC_RELAXED);
-}
-
-static bool prepare(jvgpu_pacer_t *pacer)
-{
-  CUcontext ctx = NULL;
-  if (pacer->failed || jvgpu_real.cuCtxGetCurrent == NULL || jvgpu_real.cuCtxGetCurrent(&ctx) != CUDA_SUCCESS ||
-      ctx == NULL) {
-    return false;
-  }
-  if (pacer->ctx != NULL) {
-    return pacer->ctx == ctx;  // launches of a second context on the device are gated, not bounded
-  }
-  for (int i = 0; i < JVGPU_MOST_FENCES; i++) {
-    if (jvgpu_real.cuEventCreate(&pacer->events[i], 2 /* CU_EVENT_DISABLE_TIMING */) != CUDA_SUCCESS) {
-      pacer->failed = true;
-      return false;
-    }
-  }
-  pacer->ctx = ctx;
-  publish(pacer);
-  return true;
-}
-
-static bool is_closed(const jvgpu_control_device_t *limits)
-{
-  return __atomic_load_n(&limits->gate, __ATOMIC_ACQUIRE) == JVGPU_GATE_CLOSED;
-}
-
-// What is over took no longer than there was time for it.
-static void look_at_time(jvgpu_pacer_t *pacer)
-{
-  const jvgpu_control_device_t *limits = limits_of(pacer);
-  const uint64_t                bound_ns = __atomic_load_n(&limits->flight_bound_ns, __ATOMIC_RELAXED);
-  const bool                    is_idle = is_closed(limits) && jvgpu_flight_is_over(&pacer->flight, bound_ns);
-  const uint64_t                excess_ns =
-      jvgpu_held_look(&pacer->held, jvgpu_now_ns(), pacer->launched_ns, pacer->flight.under_way_ns, is_idle);
-  if (excess_ns != 0) {
-    jvgpu_meter_too_much(pacer->self, pacer->device, excess_ns);
-  }
-}
-
-static void look_at_fences(jvgpu_pacer_t *pacer)
-{
-  if (is_quiet(pacer) || pacer->ctx == NULL) {
-    return;
-  }
-  for (int i = 0; i < JVGPU_MOST_FENCES; i++) {
-    if (pacer->flight.fences[i].is_set == 0) {
-      continue;
-    }
-    const CUresult result = jvgpu_real.cuEventQuery(pacer->events[i]);
-    if (result == CUDA_SUCCESS) {
-      jvgpu_flight_passed(&pacer->flight, i);
-    } else if (result != CUDA_ERROR_NOT_READY) {
-      // The context is broken, and the program will hear of it: nothing of it is under way any more.
-      pacer->failed = true;
-      jvgpu_flight_clear(&pacer->flight);
-      break;
-    }
-  }
-  look_at_time(pacer);
-  publish(pacer);
-}
-
-static void set_fence(jvgpu_pacer_t *pacer, uint32_t place, CUstream stream, const jvgpu_stream_calls_t *calls)
-{
-  const int fence = jvgpu_flight_fence(&pacer->flight, place);
-  if (fence >= 0 && calls->record(pacer->events[fence], stream) != CUDA_SUCCESS) {
-    jvgpu_flight_unfence(&pacer->flight, fence);
-  }
-}
-
 // --- waiting ------------------------------------------------------------------------------------------------------
 
 static bool has_governor(const jvgpu_pacer_t *pacer)
 {
-  return jvgpu_is_recent(&control_of(pacer)->governor_ns, GOVERNOR_LOST_NS);
+  return jvgpu_is_recent(&pacer_control(pacer)->governor_ns, GOVERNOR_LOST_NS);
 }
 
 static bool has_room_for_one(const jvgpu_pacer_t *pacer, uint64_t bound_ns)
 {
   return jvgpu_flight_has_room(&pacer->flight, bound_ns,
-                               __atomic_load_n(&limits_of(pacer)->least_in_flight, __ATOMIC_RELAXED));
+                               __atomic_load_n(&pacer_limits(pacer)->least_in_flight, __ATOMIC_RELAXED));
 }
 
 // While something is under way its end is worth seeing early: the next tenant waits for it. Half of the way, since how
@@ -203,7 +83,7 @@ static long until_next_look_ns(uint64_t under_way_ns)
 static uint64_t tenant_busy_ns(const jvgpu_pacer_t *pacer)
 {
   const jvgpu_usage_t *usage = __atomic_load_n(&pacer->self->usage, __ATOMIC_ACQUIRE);
-  uint32_t             slots = __atomic_load_n(&control_of(pacer)->slot_count, __ATOMIC_RELAXED);
+  uint32_t             slots = __atomic_load_n(&pacer_control(pacer)->slot_count, __ATOMIC_RELAXED);
   uint64_t             sum_ns = 0;
   slots = slots < JVGPU_MAX_SLOTS ? slots : JVGPU_MAX_SLOTS;
   for (uint32_t i = 0; i < slots; i++) {
@@ -235,7 +115,7 @@ static bool is_ahead(jvgpu_pacer_t *pacer, uint64_t ceiling_ppm, uint64_t busy_n
 // Nobody governs: keep the ceiling by what all the tenant's processes use. returns: whether to wait.
 static bool is_over_ceiling(jvgpu_pacer_t *pacer, uint64_t now_ns)
 {
-  const uint64_t ceiling_ppm = __atomic_load_n(&limits_of(pacer)->ceiling_ppm, __ATOMIC_RELAXED);
+  const uint64_t ceiling_ppm = __atomic_load_n(&pacer_limits(pacer)->ceiling_ppm, __ATOMIC_RELAXED);
   if (ceiling_ppm >= 1000000) {
     return false;
   }
@@ -248,7 +128,7 @@ static bool is_over_ceiling(jvgpu_pacer_t *pacer, uint64_t now_ns)
 // returns: whether the launch may go now; else it has waited a little.
 static bool try_to_pass(jvgpu_pacer_t *pacer, bool is_bounded, uint64_t now_ns, bool *is_full)
 {
-  const jvgpu_control_device_t *limits = limits_of(pacer);
+  const jvgpu_control_device_t *limits = pacer_limits(pacer);
   const uint32_t                turn = jvgpu_standing_turn(&pacer->standing);
   if (!has_governor(pacer)) {
     jvgpu_attach_renew(pacer->self);
@@ -261,11 +141,11 @@ static bool try_to_pass(jvgpu_pacer_t *pacer, bool is_bounded, uint64_t now_ns, 
   const uint64_t bound_ns = __atomic_load_n(&limits->flight_bound_ns, __ATOMIC_RELAXED);
   jvgpu_lock(&pacer->lock);
   pacer->local_since_ns = 0;
-  look_at_fences(pacer);
-  const bool     has_room = !is_bounded || bound_ns == 0 || is_quiet(pacer) || has_room_for_one(pacer, bound_ns);
+  jvgpu_fences_look(pacer);
+  const bool     has_room = !is_bounded || bound_ns == 0 || pacer_is_quiet(pacer) || has_room_for_one(pacer, bound_ns);
   const uint64_t under_way_ns = pacer->flight.under_way_ns;
   jvgpu_unlock(&pacer->lock);
-  if (is_closed(limits)) {
+  if (pacer_is_closed(limits)) {
     jvgpu_standing_wait_at_gate(&pacer->standing, &limits->gate, until_next_look_ns(under_way_ns));
     jvgpu_meter_gated(pacer->self, pacer->device);
     *is_full = false;
@@ -281,14 +161,14 @@ static bool try_to_pass(jvgpu_pacer_t *pacer, bool is_bounded, uint64_t now_ns, 
 
 static bool is_released(const jvgpu_pacer_t *pacer)
 {
-  return __atomic_load_n(&control_of(pacer)->state, __ATOMIC_RELAXED) == JVGPU_CLAIM_RELEASED;
+  return __atomic_load_n(&pacer_control(pacer)->state, __ATOMIC_RELAXED) == JVGPU_CLAIM_RELEASED;
 }
 
 // The agent after a restart looks into other pages: who did not stand there would be let through last of all.
 // returns: where the thread counts as standing now.
 static jvgpu_use_t *stand_where_looked(const jvgpu_pacer_t *pacer, jvgpu_use_t *before)
 {
-  jvgpu_use_t *use = use_of(pacer);
+  jvgpu_use_t *use = pacer_use(pacer);
   if (use != before) {
     __atomic_fetch_add(&use->blocked, 1, __ATOMIC_RELAXED);
     __atomic_fetch_sub(&before->blocked, 1, __ATOMIC_RELAXED);
@@ -303,7 +183,7 @@ static bool wait_until_admitted(jvgpu_pacer_t *pacer, bool is_bounded)
   const uint64_t begun_ns = jvgpu_now_ns();
   uint64_t       now_ns = begun_ns;
   const int      cancel_state = jvgpu_cancel_later();
-  jvgpu_use_t   *use = use_of(pacer);
+  jvgpu_use_t   *use = pacer_use(pacer);
   __atomic_fetch_add(&use->blocked, 1, __ATOMIC_RELAXED);
   jvgpu_standing_begin(&pacer->standing);
   jvgpu_meter_waits(pacer->self, pacer->device);
@@ -319,8 +199,8 @@ static bool wait_until_admitted(jvgpu_pacer_t *pacer, bool is_bounded)
   // 0 would be the thread's default, which is what could not be asked for.
   syscall(SYS_prctl, PR_SET_TIMERSLACK, slack_ns > 0 ? (unsigned long)slack_ns : 0ul, 0, 0, 0);
   __atomic_fetch_sub(&use->blocked, 1, __ATOMIC_RELAXED);
-  jvgpu_standing_end(&pacer->standing, &limits_of(pacer)->gate);
-  use = use_of(pacer);
+  jvgpu_standing_end(&pacer->standing, &pacer_limits(pacer)->gate);
+  use = pacer_use(pacer);
   __atomic_fetch_add(&use->gated_ns, jvgpu_now_ns() - begun_ns, __ATOMIC_RELAXED);
   __atomic_fetch_add(&use->throttled, 1, __ATOMIC_RELAXED);
   jvgpu_cancel_again(cancel_state);
@@ -332,8 +212,8 @@ static void fence_the_rest(jvgpu_pacer_t *pacer, CUstream stream, const jvgpu_st
 {
   const uint32_t place = jvgpu_flight_place(stream);
   jvgpu_lock(&pacer->lock);
-  if (pacer->flight.unfenced_launches[place] != 0 && !is_quiet(pacer)) {
-    set_fence(pacer, place, stream, calls);
+  if (pacer->flight.unfenced_launches[place] != 0 && !pacer_is_quiet(pacer)) {
+    jvgpu_fences_set(pacer, place, stream, calls);
   }
   jvgpu_unlock(&pacer->lock);
 }
@@ -345,25 +225,25 @@ jvgpu_pacer_t *jvgpu_pacer_admit(jvgpu_process_t *self, int device, CUstream str
     return NULL;
   }
   const int                     error = errno;
-  const jvgpu_control_device_t *limits = limits_of(pacer);
+  const jvgpu_control_device_t *limits = pacer_limits(pacer);
   const uint64_t                bound_ns = __atomic_load_n(&limits->flight_bound_ns, __ATOMIC_RELAXED);
   jvgpu_lock(&pacer->lock);
-  const bool is_bounded = !is_quiet(pacer) && prepare(pacer);
+  const bool is_bounded = !pacer_is_quiet(pacer) && jvgpu_fences_prepare(pacer);
   if (!is_bounded || bound_ns == 0) {
     jvgpu_held_forget(&pacer->held);
   }
   if (!is_bounded) {
-    publish(pacer);
+    jvgpu_fences_publish(pacer);
   }
   bool has_room = !is_bounded || bound_ns == 0 || has_room_for_one(pacer, bound_ns);
   if (!has_room) {
-    look_at_fences(pacer);
+    jvgpu_fences_look(pacer);
     has_room = has_room_for_one(pacer, bound_ns);
   }
   jvgpu_unlock(&pacer->lock);
   bool       is_full = false;
   const bool has_ceiling = __atomic_load_n(&limits->ceiling_ppm, __ATOMIC_RELAXED) < 1000000;
-  if (!has_room || is_closed(limits) || (has_ceiling && !has_governor(pacer))) {
+  if (!has_room || pacer_is_closed(limits) || (has_ceiling && !has_governor(pacer))) {
     if (is_bounded) {
       fence_the_rest(pacer, stream, calls);
     }
@@ -376,15 +256,16 @@ jvgpu_pacer_t *jvgpu_pacer_admit(jvgpu_process_t *self, int device, CUstream str
 
 void jvgpu_pacer_launched(jvgpu_pacer_t *pacer, CUstream stream, const jvgpu_stream_calls_t *calls, uint64_t charged_ns)
 {
-  const uint64_t bound_ns = __atomic_load_n(&limits_of(pacer)->flight_bound_ns, __ATOMIC_RELAXED);
+  const uint64_t bound_ns = __atomic_load_n(&pacer_limits(pacer)->flight_bound_ns, __ATOMIC_RELAXED);
   const uint32_t place = jvgpu_flight_place(stream);
   jvgpu_lock(&pacer->lock);
   // Not what another thread has been charged for and not launched yet: it would be taken for over.
   pacer->launched_ns += charged_ns;
+  pacer->launched += 1;
   if (jvgpu_flight_launch(&pacer->flight, place, charged_ns != 0 ? charged_ns : UNKNOWN_NS, bound_ns) &&
-      !is_quiet(pacer)) {
-    set_fence(pacer, place, stream, calls);
-    look_at_fences(pacer);
+      !pacer_is_quiet(pacer)) {
+    jvgpu_fences_set(pacer, place, stream, calls);
+    jvgpu_fences_look(pacer);
   }
   jvgpu_unlock(&pacer->lock);
 }
@@ -400,7 +281,7 @@ static void land(jvgpu_pacer_t *pacer, CUstream stream, bool all)
   } else {
     jvgpu_flight_landed(&pacer->flight, jvgpu_flight_place(stream));
   }
-  publish(pacer);
+  jvgpu_fences_publish(pacer);
 }
 
 void jvgpu_pacer_drained(jvgpu_process_t *self, CUstream stream, bool all)

@@ -101,7 +101,7 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
 }
 
 // Whether launches of several shapes go over streams: one is sampled that is not what was sampled last.
-static void look_at_shape(jvgpu_sampler_t *sampler, const jvgpu_shape_t *shape)
+static void look_at_shape(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape)
 {
   const bool is_other = sampler->last_shape != NULL && sampler->last_shape != shape;
   sampler->last_shape = shape;
@@ -194,6 +194,9 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
   // Another thread is sampling: this launch does without.
   if (!sampler_try_lock(sampler)) {
     return -1;
+  }
+  if (sampler->known_ns == 0) {
+    jvgpu_sampler_note_known(sampler);
   }
   if (prepare(sampler)) {
     *late = take_in(sampler, contenders);

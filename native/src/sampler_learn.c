@@ -48,7 +48,7 @@ void jvgpu_sampler_set_overlap(jvgpu_sampler_t *sampler, double seen)
 }
 
 // A span over several streams, of launches of several shapes, lasted `seen` times what they are charged by themselves.
-static void learn_overlap(jvgpu_sampler_t *sampler, double seen, bool was_queued, bool is_alone)
+void jvgpu_sampler_learn_overlap(jvgpu_sampler_t *sampler, double seen, bool was_queued, bool is_alone)
 {
   sampler->unqueued = was_queued ? 0 : sampler->unqueued + 1;
   if (is_alone && was_queued) {
@@ -90,7 +90,7 @@ static void learn_span(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, d
     return;
   }
   if (sample->charged_ns > 0 && own_ns > 0) {
-    learn_overlap(sampler, own_ns / sample->charged_ns, sample->was_queued, is_alone);
+    jvgpu_sampler_learn_overlap(sampler, own_ns / sample->charged_ns, sample->was_queued, is_alone);
   }
 }
 
@@ -161,7 +161,14 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
   how.contenders = sample->is_contended && contenders < 2 ? 2 : contenders;
   how.contenders += (double)jvgpu_now_ns() - sample->made_ns > (double)JVGPU_COUNTED_NS;
   how.is_alone = is_alone(sampler, sample, contenders);
+  if (how.is_alone) {
+    jvgpu_sampler_note_known(sampler);
+  }
   if (sample->is_mark) {
+    return 0;
+  }
+  if (sampler->streams > 1 && (sample->shape == NULL || sample->is_over) && how.contenders > 1 &&
+      jvgpu_sampler_has_had(sampler)) {
     return 0;
   }
   if (sample->shape == NULL) {

@@ -45,6 +45,14 @@ static inline void sampler_watch(jvgpu_sampler_t *sampler, jvgpu_sample_t *sampl
   }
 }
 
+// A span over several streams, of launches of several shapes, lasted `seen` times what they are charged by themselves.
+void jvgpu_sampler_learn_overlap(jvgpu_sampler_t *sampler, double seen, bool was_queued, bool is_alone);
+// What launches take was seen while nobody else had the GPU: what is charged from here on is no guess.
+void jvgpu_sampler_note_known(jvgpu_sampler_t *sampler);
+// returns: whether it was seen lately what many streams take while the device is this process's own: events beside others
+// say nothing then.
+bool jvgpu_sampler_has_had(const jvgpu_sampler_t *sampler);
+
 // Where nobody else has the GPU, all that it does between the samples is known: `index` begins, its first event is
 // recorded. pre: the lock is held, as for all of these.
 void jvgpu_stretch_begin(jvgpu_sampler_t *sampler, int index, CUstream stream, uint32_t contenders);

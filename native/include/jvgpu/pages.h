@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #define JVGPU_MAGIC 0x4a564750u  // "JVGP"
-#define JVGPU_LAYOUT 2u
+#define JVGPU_LAYOUT 3u
 
 #define JVGPU_MAX_DEVICES 16u
 #define JVGPU_MAX_SLOTS 1024u
@@ -43,6 +43,7 @@ typedef struct jvgpu_control_device_s {
   uint64_t flight_bound_ns;         // most estimated GPU time a process may have in flight, 0 = any
   uint32_t is_governed;             // 1 = somebody is, or may soon be, held back here: say what is done
   uint32_t least_in_flight;         // so many short launches may always be: 1, or 2 for who is alone in its claim
+  uint64_t clear_ns;                // since when it has the device for itself, in a window; 0 = others may be at work
 } jvgpu_control_device_t;
 
 typedef struct jvgpu_control_s {
@@ -73,7 +74,7 @@ typedef struct jvgpu_use_s {
   uint64_t sm_ns;          // GPU time x the part of the SMs that the launches could fill
   uint64_t allocations;    // live allocations
   uint32_t blocked;        // threads that stand there now
-  uint32_t reserved32;
+  uint32_t is_guess;       // 1 = what launches are charged was never seen while nobody else was at work, and may be far off
   uint64_t ahead_ns;       // of busy_ns, what was too much and is taken off what is charged next
   uint64_t reserved[3];
 } jvgpu_use_t;

@@ -1,0 +1,32 @@
+#include "own.h"
+
+// So long that some launches more or less at either end, which a fence tells of late, are little of it; and some of them are
+// in the shortest window.
+#define STRETCH_NS UINT64_C(2000000)
+#define LEAST_LAUNCHES 8u
+
+jvgpu_had_t jvgpu_own_look(jvgpu_own_t *own, uint64_t clear_ns, bool is_busy, jvgpu_done_t done)
+{
+  const bool     goes_on = clear_ns != 0 && clear_ns == own->clear_ns;
+  const uint64_t ns = done.now_ns - own->from.now_ns;
+  const uint32_t launches = done.launches - own->from.launches;
+  jvgpu_had_t    had = {.ns = 0};
+  own->had_pause = own->had_pause || !is_busy;
+  if (!goes_on) {
+    own->stretches = 0;
+  }
+  if (goes_on && (ns < STRETCH_NS || launches < LEAST_LAUNCHES)) {
+    return had;
+  }
+  // The first begins where all is known to be over, and ends as all others do, with some of which nobody knows yet.
+  if (goes_on && own->stretches++ != 0 && done.charged_ns >= own->from.charged_ns) {
+    had = (jvgpu_had_t){.ns = ns,
+                        .charged_ns = done.charged_ns - own->from.charged_ns,
+                        .launches = launches,
+                        .is_all = !own->had_pause};
+  }
+  own->had_pause = false;
+  own->clear_ns = clear_ns;
+  own->from = done;
+  return had;
+}
