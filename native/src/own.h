@@ -15,7 +15,7 @@
 typedef struct jvgpu_done_s {
   uint64_t now_ns;
   uint64_t charged_ns;  // for what was over, by durations
-  uint32_t launches;    // that were over
+  uint32_t launches;  // that were over
 } jvgpu_done_t;
 
 // A stretch of time, and what was over in it.

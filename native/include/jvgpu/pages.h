@@ -43,45 +43,45 @@ typedef struct jvgpu_control_device_s {
   uint64_t flight_bound_ns;         // most estimated GPU time a process may have in flight, 0 = any
   uint32_t is_governed;             // 1 = somebody is, or may soon be, held back here: say what is done
   uint32_t least_in_flight;         // so many short launches may always be: 1, or 2 for who is alone in its claim
-  uint64_t clear_ns;                // since when it has the device for itself, in a window; 0 = others may be at work
+  uint64_t clear_ns;  // since when it has the device for itself, in a window; 0 = others may be at work
 } jvgpu_control_device_t;
 
 typedef struct jvgpu_control_s {
   uint32_t               magic;
   uint32_t               layout;
-  uint32_t               state;         // JVGPU_CLAIM_*
+  uint32_t               state;  // JVGPU_CLAIM_*
   uint32_t               device_count;  // 1..JVGPU_MAX_DEVICES
-  uint32_t               slot_count;    // one past the highest slot in use: how far a sum has to look
-  uint32_t               epoch;         // grows with every change the agent makes, heartbeats apart
+  uint32_t               slot_count;  // one past the highest slot in use: how far a sum has to look
+  uint32_t               epoch;  // grows with every change the agent makes, heartbeats apart
   uint64_t               heartbeat_ns;  // CLOCK_MONOTONIC of the agent's last sign of life
-  uint64_t               agent_pid;     // host PID, for messages
-  uint64_t               governor_ns;   // CLOCK_MONOTONIC of the governor's last look, 0 = there is none
+  uint64_t               agent_pid;  // host PID, for messages
+  uint64_t               governor_ns;  // CLOCK_MONOTONIC of the governor's last look, 0 = there is none
   uint64_t               reserved[2];
   jvgpu_control_device_t devices[JVGPU_MAX_DEVICES];
 } jvgpu_control_t;
 
 // What one process holds and did on one device.
 typedef struct jvgpu_use_s {
-  uint64_t held_bytes;     // granted by the driver
+  uint64_t held_bytes;  // granted by the driver
   uint64_t pending_bytes;  // reserved, not yet answered by the driver
-  uint64_t launches;       // launches, graph launches included
-  uint64_t waited_ns;      // work in flight, less the GPU time it had
-  uint64_t busy_ns;        // GPU time, charged as launches are made
-  uint64_t refused;        // allocations refused for want of room in the slice
-  uint64_t done_ns;        // of busy_ns, what is known to be over; kept while the device is governed
-  uint64_t gated_ns;       // time that launches stood at a closed gate or at the flight bound
-  uint64_t throttled;      // launches that did
-  uint64_t sm_ns;          // GPU time x the part of the SMs that the launches could fill
-  uint64_t allocations;    // live allocations
-  uint32_t blocked;        // threads that stand there now
-  uint32_t is_guess;       // 1 = what launches are charged was never seen while nobody else was at work, and may be far off
-  uint64_t ahead_ns;       // of busy_ns, what was too much and is taken off what is charged next
+  uint64_t launches;  // launches, graph launches included
+  uint64_t waited_ns;  // work in flight, less the GPU time it had
+  uint64_t busy_ns;  // GPU time, charged as launches are made
+  uint64_t refused;  // allocations refused for want of room in the slice
+  uint64_t done_ns;  // of busy_ns, what is known to be over; kept while the device is governed
+  uint64_t gated_ns;  // time that launches stood at a closed gate or at the flight bound
+  uint64_t throttled;  // launches that did
+  uint64_t sm_ns;  // GPU time x the part of the SMs that the launches could fill
+  uint64_t allocations;  // live allocations
+  uint32_t blocked;  // threads that stand there now
+  uint32_t is_guess;  // 1 = what launches are charged was never seen while nobody else was at work, and may be far off
+  uint64_t ahead_ns;  // of busy_ns, what was too much and is taken off what is charged next
   uint64_t reserved[3];
 } jvgpu_use_t;
 
 // One process. The agent writes `pid` at attach and clears the slot at death; the rest is the tenant's.
 typedef struct jvgpu_slot_s {
-  uint32_t    pid;         // host PID, 0 = free
+  uint32_t    pid;  // host PID, 0 = free
   uint32_t    generation;  // grows each time the slot is given out
   uint64_t    reserved[7];
   jvgpu_use_t devices[JVGPU_MAX_DEVICES];
@@ -103,17 +103,17 @@ typedef struct jvgpu_attach_request_s {
 
 enum {
   JVGPU_ATTACH_OK = 0,
-  JVGPU_ATTACH_REFUSED = 1,    // wrong secret, wrong user, released claim; `message` says which
-  JVGPU_ATTACH_VERSION = 2,    // layouts differ
-  JVGPU_ATTACH_FULL = 3,       // no slot left
+  JVGPU_ATTACH_REFUSED = 1,  // wrong secret, wrong user, released claim; `message` says which
+  JVGPU_ATTACH_VERSION = 2,  // layouts differ
+  JVGPU_ATTACH_FULL = 3,  // no slot left
 };
 
 // With JVGPU_ATTACH_OK two descriptors come along by SCM_RIGHTS: control, usage.
 typedef struct jvgpu_attach_reply_s {
   uint32_t magic;
   uint32_t layout;
-  uint32_t status;      // JVGPU_ATTACH_*
-  uint32_t slot;        // index into jvgpu_usage_t.slots
+  uint32_t status;  // JVGPU_ATTACH_*
+  uint32_t slot;  // index into jvgpu_usage_t.slots
   uint32_t generation;
   uint32_t reserved;
   char     message[JVGPU_MESSAGE_BYTES];  // terminated; for the tenant's eyes when refused
