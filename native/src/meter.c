@@ -18,6 +18,8 @@
 #define CONTENDED_NS UINT64_C(4000000)
 // And between two marks of its beginnings.
 #define MARKS_NS UINT64_C(5000000)
+// Half of the time after which a governor is lost.
+#define SURE_GOVERNOR_NS UINT64_C(250000000)
 // Launches between two samples while a shape is new.
 #define NEW_SHAPE_LAUNCHES 16u
 #define NEW_SHAPE_SAMPLES 6u
@@ -101,6 +103,14 @@ static uint32_t contenders_of(const jvgpu_process_t *self, int device)
   return __atomic_load_n(&limits_of(self, device)->contenders, __ATOMIC_RELAXED);
 }
 
+// A governor that may be gone says nothing.
+static void look_for_window(const jvgpu_process_t *self, jvgpu_meter_t *meter, int device)
+{
+  const jvgpu_control_t *control = __atomic_load_n(&self->control, __ATOMIC_ACQUIRE);
+  const bool             is_governed = jvgpu_is_recent(&control->governor_ns, SURE_GOVERNOR_NS);
+  __atomic_store_n(&meter->sampler.clear_ns, is_governed ? &control->devices[device].clear_ns : NULL, __ATOMIC_RELAXED);
+}
+
 // --- what was charged wrongly, and what is over ---------------------------------------------------------------------
 
 // What is charged only rises: what was too much is taken off what comes next.
@@ -138,6 +148,7 @@ void jvgpu_meter_drained(jvgpu_process_t *self)
     const uint64_t begun_ns = jvgpu_waiting_end(&meter->waiting);
     // A program may end here: its first samples are done now, and no later launch would take them in.
     if (__atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) == 0) {
+      look_for_window(self, meter, device);
       charge_late(meter, use_of(self, device), jvgpu_sampler_collect(&meter->sampler, contenders_of(self, device)));
     }
     if (begun_ns != 0) {
@@ -177,6 +188,9 @@ static inline charged_t charge(jvgpu_meter_t *meter, jvgpu_use_t *use, jvgpu_sha
 {
   const uint64_t duration_ns = __atomic_load_n(&shape->duration_ns, __ATOMIC_RELAXED);
   if (duration_ns == 0) {
+    if (__atomic_load_n(&shape->uncharged, __ATOMIC_RELAXED) == 0) {
+      __atomic_store_n(&shape->unknown_since_ns, jvgpu_now_ns(), __ATOMIC_RELAXED);
+    }
     jvgpu_shape_uncharged(shape, is_writer(meter));
     const uint64_t busy_ns = __atomic_load_n(&use->busy_ns, __ATOMIC_RELAXED);
     return (charged_t){.before_ns = busy_ns, .busy_ns = busy_ns};
@@ -286,9 +300,10 @@ static COLD int open_sample(jvgpu_process_t *self, jvgpu_meter_t *meter, int dev
 {
   jvgpu_late_t late;
   jvgpu_use_t *use = use_of(self, device);
-  const bool   is_idle = jvgpu_waiting_look(&meter->waiting, use, stream, charged.before_ns);
-  const int    sample = jvgpu_sampler_open(&meter->sampler, shape, stream, is_idle, calls,
-                                           sure_contenders(self, meter, device), charged.busy_ns, &late);
+  look_for_window(self, meter, device);
+  const bool is_idle = jvgpu_waiting_look(&meter->waiting, use, stream, charged.before_ns);
+  const int  sample = jvgpu_sampler_open(&meter->sampler, shape, stream, is_idle, calls,
+                                         sure_contenders(self, meter, device), charged.busy_ns, &late);
   set_next(self, meter, device, charged.busy_ns + (late.ns > 0 ? (uint64_t)late.ns : 0));
   charge_late(meter, use, late);
   say_guess(self, meter, device);

@@ -69,6 +69,8 @@ static void mark(jvgpu_sampler_t *sampler, jvgpu_sample_t *sample)
 static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream, const jvgpu_stream_calls_t *calls,
                  uint32_t contenders)
 {
+  // Over several streams windows are measured as a whole (sampler_own.c).
+  const uint64_t clear_ns = sampler->streams < 2 ? sampler_clear_ns(sampler) : 0;
   for (int i = 0; i < JVGPU_MOST_SAMPLES; i++) {
     jvgpu_sample_t *sample = &sampler->samples[i];
     if (__atomic_load_n(&sample->state, __ATOMIC_ACQUIRE) != JVGPU_SAMPLE_FREE) {
@@ -82,7 +84,8 @@ static int begin(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream stream
     sample->is_over = false;
     sample->is_mark = false;
     sample->has_next = false;
-    sample->is_contended = contenders > 1;
+    sample->clear_ns = clear_ns;
+    sample->is_contended = contenders > 1 && clear_ns == 0;
     sample->is_dry = false;
     sample->was_full = false;
     sample->full_ns = __atomic_load_n(&sampler->full_ns, __ATOMIC_RELAXED);
@@ -166,8 +169,9 @@ static bool is_worth(jvgpu_shape_t *shape, uint32_t run, bool is_idle)
 static uint32_t run_of(const jvgpu_sampler_t *sampler, const jvgpu_shape_t *shape, uint32_t contenders)
 {
   const uint64_t run_alone_ns = __atomic_load_n(&sampler->run_alone_ns, __ATOMIC_RELAXED);
+  const bool     is_beside = contenders > 1 && (sampler->streams > 1 || sampler_clear_ns(sampler) == 0);
   // Where one looked cut somebody may be there that nobody counts: of those that last a turn each would be.
-  const bool     is_short = contenders > 1 || shape->odd != 0;
+  const bool     is_short = is_beside || shape->odd != 0;
   const uint32_t run = jvgpu_shape_run(shape, is_short ? JVGPU_RUN_NS : (double)run_alone_ns);
   if (sampler->streams < 2 || sampler->is_mixed) {
     return run;

@@ -73,6 +73,7 @@ typedef struct jvgpu_sample_s {
   bool                 was_queued;  // the GPU had not come to the first event when all was there
   bool                 was_idle;    // one launch: the stream had nothing to do before it
   bool                 is_contended;
+  uint64_t             clear_ns;  // the window of this process\'s own in which it was begun, 0 = it was in none
   bool                 is_dry;      // run: at some moment nothing was under way
   bool                 was_full;    // run: begun and ended with as much under way as may be
   uint64_t             full_ns;     // which was so much when it was begun
@@ -104,43 +105,45 @@ typedef struct jvgpu_late_s {
 } jvgpu_late_t;
 
 typedef struct jvgpu_sampler_s {
-  jvgpu_lock_t   lock;
-  CUcontext      ctx;  // the events are this context's
-  bool           failed;
-  jvgpu_sample_t samples[JVGPU_MOST_SAMPLES];
-  jvgpu_open_t   run;
-  jvgpu_open_t   span;
-  uint32_t       launches[2];   // made, as jvgpu_shape_t.so_far
-  uint64_t       charged_ns[2]; // for them, by their durations
-  uint64_t       latest_ns;     // for the latest
-  uint32_t       unknown;       // launches of which the duration was not known
-  int            newest;        // the sample begun last, -1 = none yet
-  uint32_t       stretches;  // seen so far
-  bool           is_marking;  // the open span is a mark
-  CUstream       last;  // of the latest launch, or JVGPU_NO_STREAM: it is gone
-  uint64_t       full_ns;  // the launch waited for room: so much is under way; 0 = it did not
-  uint64_t       streams_seen;  // as bits of a hash, since the last look
-  uint32_t       streams;       // how many that were
-  bool           is_mixed;  // launches of several shapes are interleaved over streams
-  jvgpu_shape_t *last_shape;  // that was sampled
-  uint64_t       known_ns;  // when it was last seen what launches take while nobody else has the GPU, 0 = never
-  uint64_t       known_charged_ns;  // what was charged by then
-  uint64_t       held_back_ns;  // taken back since, as more than there was time for
-  uint32_t       hads;  // stretches that the process had for itself, of late
-  uint64_t       had_ns;      // when a stretch was taken in that the process had for itself, 0 = none was
-  uint64_t       beside_ns;  // when it last was not alone, as far as is known; at first, when it began
-  uint64_t       run_alone_ns;  // a run without a neighbour should last so long
-  uint32_t       span_launches; // of the next span on one stream
-  uint32_t       turn; // on one stream runs and spans take turns: events of one would show in the other
-  double         overlap;       // GPU time of all launches together as part of their durations' sum
-  uint32_t       spans;         // taken in so far
-  uint32_t       unqueued;      // over several streams, in a row, that were not all queued
-  float          seen[JVGPU_SPANS_KEPT]; // beside others: what the latest spans over several streams say of it
-  uint32_t       seen_count;
-  bool           seen_queued;   // some of them were all queued, and no others are kept
-  bool           is_free;       // neither others nor a ceiling: it does not matter when something is charged
-  uint64_t       overlap_ppm;   // the same, for the launch path; 1000000 = one after the other
-  jvgpu_pulse_t  pulse;
+  jvgpu_lock_t    lock;
+  CUcontext       ctx;  // the events are this context's
+  bool            failed;
+  jvgpu_sample_t  samples[JVGPU_MOST_SAMPLES];
+  jvgpu_open_t    run;
+  jvgpu_open_t    span;
+  uint32_t        launches[2];   // made, as jvgpu_shape_t.so_far
+  uint64_t        charged_ns[2]; // for them, by their durations
+  uint64_t        latest_ns;     // for the latest
+  uint32_t        unknown;       // launches of which the duration was not known
+  int             newest;        // the sample begun last, -1 = none yet
+  uint32_t        stretches;  // seen so far
+  bool            is_marking;  // the open span is a mark
+  CUstream        last;  // of the latest launch, or JVGPU_NO_STREAM: it is gone
+  uint64_t        full_ns;  // the launch waited for room: so much is under way; 0 = it did not
+  uint64_t        streams_seen;  // as bits of a hash, since the last look
+  uint32_t        streams;       // how many that were
+  bool            is_mixed;  // launches of several shapes are interleaved over streams
+  jvgpu_shape_t  *last_shape;  // that was sampled
+  uint64_t        known_ns;  // when it was last seen what launches take while nobody else has the GPU, 0 = never
+  uint64_t        known_charged_ns;  // what was charged by then
+  uint64_t        held_back_ns;  // taken back since, as more than there was time for
+  uint32_t        hads;  // stretches that the process had for itself, of late
+  uint64_t        had_ns;      // when a stretch was taken in that the process had for itself, 0 = none was
+  uint64_t        beside_ns;  // when it last was not alone, as far as is known; at first, when it began
+  const uint64_t *clear_ns;  // in the control page: since when the device is this process's own; NULL = nobody says
+  uint64_t        clear_seen_ns;  // when a sample was taken in that lay within such a window, 0 = none was
+  uint64_t        run_alone_ns;  // a run without a neighbour should last so long
+  uint32_t        span_launches; // of the next span on one stream
+  uint32_t        turn; // on one stream runs and spans take turns: events of one would show in the other
+  double          overlap;       // GPU time of all launches together as part of their durations' sum
+  uint32_t        spans;         // taken in so far
+  uint32_t        unqueued;      // over several streams, in a row, that were not all queued
+  float           seen[JVGPU_SPANS_KEPT]; // beside others: what the latest spans over several streams say of it
+  uint32_t        seen_count;
+  bool            seen_queued;   // some of them were all queued, and no others are kept
+  bool            is_free;       // neither others nor a ceiling: it does not matter when something is charged
+  uint64_t        overlap_ppm;   // the same, for the launch path; 1000000 = one after the other
+  jvgpu_pulse_t   pulse;
 } jvgpu_sampler_t;
 
 void jvgpu_sampler_start(jvgpu_sampler_t *sampler);

@@ -11,6 +11,11 @@
 // source: measured, H200: 4.7..5.1 µs for a host way of 4.1..4.2 µs.
 #define IDLE_EXTRA_NS 650.0
 
+// For so long after a sample that lay within a window of the process's own others count only if they are sure, of shapes of
+// which so many were taken.
+#define CLEAR_COUNTS_NS UINT64_C(250000000)
+#define SETTLED_SAMPLES 6u
+
 // Later than this the second event may have come after the launch's end, where the launch was short.
 #define MOST_LATE_NS 4000.0
 #define LATE_SPARE_NS 2000.0
@@ -145,6 +150,23 @@ static bool is_alone(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
   return sample->made_ns > (double)(sampler->beside_ns + SURELY_ALONE_NS);
 }
 
+// Who has windows is measured in them: where a turn may be in a sample, and lengths differ, those that look right are the
+// short ones.
+static bool is_seen_clear(const jvgpu_sampler_t *sampler, const jvgpu_shape_t *shape)
+{
+  return shape->samples >= SETTLED_SAMPLES && sampler->clear_seen_ns != 0 &&
+         jvgpu_now_ns() - sampler->clear_seen_ns < CLEAR_COUNTS_NS;
+}
+
+// What launches are charged that were made before it was known how long they take is no more than the time since the first
+// of them.
+static int64_t clipped(const jvgpu_shape_t *shape, uint64_t late_ns)
+{
+  const uint64_t since_ns = __atomic_load_n(&shape->unknown_since_ns, __ATOMIC_RELAXED);
+  const uint64_t most_ns = since_ns != 0 ? jvgpu_now_ns() - since_ns : 0;
+  return (int64_t)(since_ns != 0 && late_ns > most_ns ? most_ns : late_ns);
+}
+
 static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uint32_t contenders)
 {
   float       elapsed_ms = 0;
@@ -157,10 +179,14 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
   if (elapsed_ns < 0) {
     return 0;  // no launch ends before it begins: taken for a short one it would make all others free
   }
+  // After the sample was seen to be over: nobody else was let in before that.
+  const bool is_clear = sample->clear_ns != 0 && sampler_clear_ns(sampler) == sample->clear_ns;
+  const bool is_beside = !is_clear && (sample->is_contended || (sample->clear_ns != 0 && contenders > 1));
   // The agent counts processes that launched within the last second, which this one then has not.
-  how.contenders = sample->is_contended && contenders < 2 ? 2 : contenders;
+  how.contenders = is_clear ? 1 : is_beside && contenders < 2 ? 2 : contenders;
   how.contenders += (double)jvgpu_now_ns() - sample->made_ns > (double)JVGPU_COUNTED_NS;
-  how.is_alone = is_alone(sampler, sample, contenders);
+  how.is_alone = is_clear ? how.contenders == 1 : is_alone(sampler, sample, contenders);
+  sampler->clear_seen_ns = is_clear ? jvgpu_now_ns() : sampler->clear_seen_ns;
   if (how.is_alone) {
     jvgpu_sampler_note_known(sampler);
   }
@@ -182,12 +208,15 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
                  (how.is_alone || (how.is_watched && (lost_ns <= 0 || elapsed_ns - lost_ns > LOST_MATTERS_NS))));
   const bool   is_whole = sample->was_queued || sample->was_full;
   const double own_ns = elapsed_ns - lost_ns - (is_whole ? PAIR_NS : sample->host_ns + IDLE_EXTRA_NS);
+  if (how.contenders > 1 && !how.is_sure && is_seen_clear(sampler, sample->shape)) {
+    return 0;
+  }
   if (own_ns <= 0 && lost_ns > 0) {
     return 0;  // more was taken off than there was: launches would be free
   }
   if (!is_whole && !is_usable_unqueued(sample, own_ns)) {
     sample->shape->singly = sample->is_over ? SINGLY_SAMPLES : sample->shape->singly;
-    return sample->is_over ? 0 : (int64_t)guess(sampler, sample->shape, elapsed_ns - lost_ns - PAIR_NS);
+    return sample->is_over ? 0 : clipped(sample->shape, guess(sampler, sample->shape, elapsed_ns - lost_ns - PAIR_NS));
   }
   sample->shape->singly -= sample->shape->singly != 0;
   if (sample->is_over && sampler->streams > 1) {
@@ -196,13 +225,13 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
   }
   if (!is_whole && how.contenders > 1 && !how.is_watched) {
     // Another may have had the GPU in the host's pause, and for how long nobody knows.
-    return (int64_t)jvgpu_shape_guess(sample->shape, own_ns);
+    return clipped(sample->shape, jvgpu_shape_guess(sample->shape, own_ns));
   }
   if (!sample->is_over && sampler->streams > 1) {
-    return (int64_t)guess(sampler, sample->shape, own_ns);
+    return clipped(sample->shape, guess(sampler, sample->shape, own_ns));
   }
   const uint64_t late_ns = jvgpu_shape_learn(sample->shape, own_ns, sample->launches, how);
-  return (int64_t)late_ns + (int64_t)owed_ns(sampler, sample, own_ns, how.contenders) +
+  return clipped(sample->shape, late_ns) + (int64_t)owed_ns(sampler, sample, own_ns, how.contenders) +
          (int64_t)long_owed_ns(sample, own_ns, how);
 }
 

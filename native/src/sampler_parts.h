@@ -25,6 +25,13 @@ static inline void sample_set_state(jvgpu_sample_t *sample, jvgpu_sample_state_t
   __atomic_store_n(&sample->state, state, __ATOMIC_RELEASE);
 }
 
+// returns: the window that is this process's own just now, 0 = it is in none.
+static inline uint64_t sampler_clear_ns(const jvgpu_sampler_t *sampler)
+{
+  const uint64_t *clear_ns = __atomic_load_n(&sampler->clear_ns, __ATOMIC_RELAXED);
+  return clear_ns != NULL ? __atomic_load_n(clear_ns, __ATOMIC_ACQUIRE) : 0;
+}
+
 static inline CUstream sampler_last(const jvgpu_sampler_t *sampler)
 {
   return __atomic_load_n(&sampler->last, __ATOMIC_RELAXED);

@@ -30,6 +30,7 @@ typedef struct jvgpu_shape_s {
   uint64_t      key;          // 0 = free
   uint64_t      duration_ns;  // what a launch is charged; 0 = not known yet
   uint64_t      uncharged;    // launches made before it was known
+  uint64_t      unknown_since_ns;  // when the first of them was, 0 = nobody says
   double        mean_ns;      // of the samples that were taken as clean, a launch
   uint32_t      samples;      // taken as clean; 0 with a mean: a first guess, to be replaced
   uint16_t      odd;          // samples in a row that did not fit
