@@ -45,6 +45,17 @@ static uint64_t clear_of(const jvgpu_pacer_t *pacer)
   return clear_ns != 0 && jvgpu_is_recent(&pacer_control(pacer)->governor_ns, SURE_GOVERNOR_NS) ? clear_ns : 0;
 }
 
+// What is under way was charged by a guess that was `times` too little; that is made good already, and not once more when
+// it is over.
+static void take_news(jvgpu_pacer_t *pacer, double times)
+{
+  const uint64_t before_ns = pacer->flight.under_way_ns;
+  if (times < 1.0 || times > 1.0) {
+    jvgpu_flight_scale(&pacer->flight, times);
+    pacer->launched_ns += pacer->flight.under_way_ns - before_ns;
+  }
+}
+
 // What is over took no longer than there was time for it, and as long where nobody else had the GPU.
 static void look_at_time(jvgpu_pacer_t *pacer)
 {
@@ -64,7 +75,7 @@ static void look_at_time(jvgpu_pacer_t *pacer)
   };
   const jvgpu_had_t had = jvgpu_own_look(&pacer->own, clear_of(pacer), jvgpu_flight_is_busy(&pacer->flight), done);
   if (had.ns != 0) {
-    jvgpu_meter_had(pacer->self, pacer->device, had);
+    take_news(pacer, jvgpu_meter_had(pacer->self, pacer->device, had));
   }
 }
 

@@ -53,6 +53,8 @@ void jvgpu_flight_look(jvgpu_flight_t *flight);
 bool jvgpu_flight_is_busy(const jvgpu_flight_t *flight);
 // The fence has been passed. pre: it is set.
 void jvgpu_flight_passed(jvgpu_flight_t *flight, int fence);
+// What launches were believed to take was wrong by so much: all that is under way counts for `times` what it did.
+void jvgpu_flight_scale(jvgpu_flight_t *flight, double times);
 // All that was launched at `place` is over.
 void jvgpu_flight_landed(jvgpu_flight_t *flight, uint32_t place);
 // All is over.

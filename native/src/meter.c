@@ -396,13 +396,15 @@ void jvgpu_meter_too_much(jvgpu_process_t *self, int device, uint64_t excess_ns)
   }
 }
 
-void jvgpu_meter_had(jvgpu_process_t *self, int device, jvgpu_had_t had)
+double jvgpu_meter_had(jvgpu_process_t *self, int device, jvgpu_had_t had)
 {
   jvgpu_meter_t *meter = made_meter(self, device);
+  double         times = 1.0;
   if (meter != NULL) {
-    charge_late(meter, use_of(self, device), jvgpu_sampler_had(&meter->sampler, had));
+    charge_late(meter, use_of(self, device), jvgpu_sampler_had(&meter->sampler, had, &times));
     say_guess(self, meter, device);
   }
+  return times;
 }
 
 void jvgpu_meter_look(const jvgpu_process_t *self, int device)

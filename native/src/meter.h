@@ -54,7 +54,8 @@ void jvgpu_meter_gated(struct jvgpu_process_s *self, int device);
 void jvgpu_meter_too_much(struct jvgpu_process_s *self, int device, uint64_t excess_ns);
 
 // The process had the device for itself, and always something under way: a stretch of that.
-void jvgpu_meter_had(struct jvgpu_process_s *self, int device, jvgpu_had_t had);
+// returns: how many times what they were believed to take launches do, 1 = no news.
+double jvgpu_meter_had(struct jvgpu_process_s *self, int device, jvgpu_had_t had);
 
 // Say whether what is charged is a guess. Now and then.
 void jvgpu_meter_look(const struct jvgpu_process_s *self, int device);

@@ -105,31 +105,32 @@ typedef struct jvgpu_late_s {
 } jvgpu_late_t;
 
 typedef struct jvgpu_sampler_s {
-  jvgpu_lock_t    lock;
-  CUcontext       ctx;  // the events are this context's
-  bool            failed;
-  jvgpu_sample_t  samples[JVGPU_MOST_SAMPLES];
-  jvgpu_open_t    run;
-  jvgpu_open_t    span;
-  uint32_t        launches[2];   // made, as jvgpu_shape_t.so_far
-  uint64_t        charged_ns[2]; // for them, by their durations
-  uint64_t        latest_ns;     // for the latest
-  uint32_t        unknown;       // launches of which the duration was not known
-  int             newest;        // the sample begun last, -1 = none yet
-  uint32_t        stretches;  // seen so far
-  bool            is_marking;  // the open span is a mark
-  CUstream        last;  // of the latest launch, or JVGPU_NO_STREAM: it is gone
-  uint64_t        full_ns;  // the launch waited for room: so much is under way; 0 = it did not
-  uint64_t        streams_seen;  // as bits of a hash, since the last look
-  uint32_t        streams;       // how many that were
-  bool            is_mixed;  // launches of several shapes are interleaved over streams
-  jvgpu_shape_t  *last_shape;  // that was sampled
-  uint64_t        known_ns;  // when it was last seen what launches take while nobody else has the GPU, 0 = never
-  uint64_t        known_charged_ns;  // what was charged by then
-  uint64_t        held_back_ns;  // taken back since, as more than there was time for
-  uint32_t        hads;  // stretches that the process had for itself, of late
-  uint64_t        had_ns;      // when a stretch was taken in that the process had for itself, 0 = none was
-  uint64_t        beside_ns;  // when it last was not alone, as far as is known; at first, when it began
+  jvgpu_lock_t   lock;
+  CUcontext      ctx;  // the events are this context's
+  bool           failed;
+  jvgpu_sample_t samples[JVGPU_MOST_SAMPLES];
+  jvgpu_open_t   run;
+  jvgpu_open_t   span;
+  uint32_t       launches[2];   // made, as jvgpu_shape_t.so_far
+  uint64_t       charged_ns[2]; // for them, by their durations
+  uint64_t       latest_ns;     // for the latest
+  uint32_t       unknown;       // launches of which the duration was not known
+  int            newest;        // the sample begun last, -1 = none yet
+  uint32_t       stretches;  // seen so far
+  bool           is_marking;  // the open span is a mark
+  CUstream       last;  // of the latest launch, or JVGPU_NO_STREAM: it is gone
+  uint64_t       full_ns;  // the launch waited for room: so much is under way; 0 = it did not
+  uint64_t       streams_seen;  // as bits of a hash, since the last look
+  uint32_t       streams;       // how many that were
+  bool           is_mixed;  // launches of several shapes are interleaved over streams
+  jvgpu_shape_t *last_shape;  // that was sampled
+  uint64_t       known_ns;  // when it was last seen what launches take while nobody else has the GPU, 0 = never
+  uint64_t varied_ns;  // when a sample was taken of a shape whose arguments change how long it takes, 0 = none was
+  uint64_t known_charged_ns;  // what was charged by then
+  uint64_t held_back_ns;  // taken back since, as more than there was time for
+  uint32_t hads;  // stretches that the process had for itself, of late
+  uint64_t had_ns;      // when a stretch was taken in that the process had for itself, 0 = none was
+  uint64_t beside_ns;  // when it last was not alone, as far as is known; at first, when it began
   const uint64_t *clear_ns;  // in the control page: since when the device is this process's own; NULL = nobody says
   uint64_t        clear_seen_ns;  // when a sample was taken in that lay within such a window, 0 = none was
   uint64_t        run_alone_ns;  // a run without a neighbour should last so long
@@ -160,8 +161,9 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
 jvgpu_late_t jvgpu_sampler_collect(jvgpu_sampler_t *sampler, uint32_t contenders);
 
 // Take in a stretch in which the process had the device for itself, and always something under way. Over one stream
-// events say more.
-jvgpu_late_t jvgpu_sampler_had(jvgpu_sampler_t *sampler, jvgpu_had_t had);
+// events say more, but where arguments change durations: what single launches say is of those alone.
+// *times: how many times what they were believed to take launches do, where that is news; else it stays.
+jvgpu_late_t jvgpu_sampler_had(jvgpu_sampler_t *sampler, jvgpu_had_t had, double *times);
 // returns: whether its many streams have not been seen so lately.
 bool jvgpu_sampler_is_guess(const jvgpu_sampler_t *sampler);
 

@@ -231,6 +231,7 @@ static int64_t learn(jvgpu_sampler_t *sampler, const jvgpu_sample_t *sample, uin
     return clipped(sample->shape, guess(sampler, sample->shape, own_ns));
   }
   const uint64_t late_ns = jvgpu_shape_learn(sample->shape, own_ns, sample->launches, how);
+  sampler->varied_ns = sample->shape->is_varied != 0 ? jvgpu_now_ns() : sampler->varied_ns;
   return clipped(sample->shape, late_ns) + (int64_t)owed_ns(sampler, sample, own_ns, how.contenders) +
          (int64_t)long_owed_ns(sample, own_ns, how);
 }

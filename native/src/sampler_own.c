@@ -7,6 +7,8 @@
 #define SAME_PART 0.1
 // What is so much shorter or longer than was believed was counted badly: it is a better guess.
 #define NEWS_PART 0.2
+// So long after a sample that says so a program's launches vary with their arguments.
+#define VARIED_COUNTS_NS UINT64_C(1000000000)
 // Over more streams than this events tell little beside others.
 #define MOST_TOLD_STREAMS 4u
 // So many stretches of that are enough: one counts fences, which are too few where the guess was too short.
@@ -74,7 +76,7 @@ static int64_t guessed_wrong_ns(const jvgpu_sampler_t *sampler, jvgpu_had_t had)
 }
 
 // Of several streams no event tells as much: where each began and ended among the others is not known.
-static int64_t learn_had(jvgpu_sampler_t *sampler, jvgpu_had_t had)
+static int64_t learn_had(jvgpu_sampler_t *sampler, jvgpu_had_t had, double *times)
 {
   const jvgpu_how_t how = {.contenders = 1, .is_sure = true, .is_of_streams = true, .is_alone = true};
   const int64_t     missing_ns = (int64_t)had.ns - (int64_t)had.charged_ns;
@@ -100,8 +102,11 @@ static int64_t learn_had(jvgpu_sampler_t *sampler, jvgpu_had_t had)
     late_ns = (int64_t)jvgpu_shape_learn(shape, (double)had.ns, had.launches, how);
     jvgpu_sampler_set_overlap(sampler, 1.0);
     // Fences were set by what was known: too rarely, or for too few launches at a time.
-    const double off_ns = before_ns - (double)shape->duration_ns;
-    sampler->hads = off_ns > before_ns * NEWS_PART || off_ns < -before_ns * NEWS_PART ? 0 : sampler->hads;
+    const double now_ns = (double)shape->duration_ns;
+    if (before_ns > 0 && (now_ns > before_ns * (1 + NEWS_PART) || now_ns < before_ns * (1 - NEWS_PART))) {
+      sampler->hads = 0;
+      *times = now_ns / before_ns;
+    }
   }
   // All of that is one thing: launches of before that were charged too little.
   return wrong_ns != 0 ? wrong_ns : missing_ns > late_ns ? missing_ns : late_ns;
@@ -116,11 +121,18 @@ bool jvgpu_sampler_is_guess(const jvgpu_sampler_t *sampler)
   return are_many && (sampler->hads < ENOUGH_HADS || jvgpu_now_ns() - had_ns > HAD_COUNTS_NS);
 }
 
-jvgpu_late_t jvgpu_sampler_had(jvgpu_sampler_t *sampler, jvgpu_had_t had)
+// Of one stream the sum is right, whatever each of its launches takes.
+static int64_t learn_sum(const jvgpu_sampler_t *sampler, jvgpu_had_t had)
+{
+  const bool is_varied = sampler->varied_ns != 0 && jvgpu_now_ns() - sampler->varied_ns < VARIED_COUNTS_NS;
+  return is_varied && had.is_all ? (int64_t)had.ns - (int64_t)had.charged_ns : 0;
+}
+
+jvgpu_late_t jvgpu_sampler_had(jvgpu_sampler_t *sampler, jvgpu_had_t had, double *times)
 {
   jvgpu_late_t late = {.ns = 0};
-  if (sampler->streams > 1 && sampler_try_lock(sampler)) {
-    late.ns = learn_had(sampler, had);
+  if (sampler_try_lock(sampler)) {
+    late.ns = sampler->streams > 1 ? learn_had(sampler, had, times) : learn_sum(sampler, had);
     late.sm_ns = late.ns;
     if (sampler->last_shape != NULL) {
       const uint32_t sm_ppm = __atomic_load_n(&sampler->last_shape->sm_ppm, __ATOMIC_RELAXED);

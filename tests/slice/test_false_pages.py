@@ -104,7 +104,7 @@ class FalseAgent:
 def control(uuid: bytes, gate: int = 0, governor_ns: int = 0) -> bytes:
     """Return a control page of one device with 1 GiB and all of its time."""
     head = CONTROL_HEAD.pack(MAGIC, LAYOUT, BOUND, 1, 1, 1, time.monotonic_ns(), 1, governor_ns, 0, 0)
-    device = CONTROL_DEVICE.pack(uuid, 1 << 30, 0, 10**6, 10**6, gate, 1, 10**6, 1, 2)
+    device = CONTROL_DEVICE.pack(uuid, 1 << 30, 0, 10**6, 10**6, gate, 1, 10**6, 1, 2, 0)
     return (head + device).ljust(CONTROL_BYTES, b"\0")
 
 

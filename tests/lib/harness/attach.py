@@ -21,7 +21,7 @@ REQUEST = struct.Struct("=II64s")
 REPLY = struct.Struct("=IIIIII192s")
 LAYOUT = 2
 CONTROL_HEAD = struct.Struct("=IIIIIIQQQ2Q")
-CONTROL_DEVICE = struct.Struct("=16sQQIIIIQII")
+CONTROL_DEVICE = struct.Struct("=16sQQIIIIQIIQ")
 USE_BYTES = 128
 SLOT_AT, SLOT_BYTES = 64, 64 + 16 * USE_BYTES
 
