@@ -21,6 +21,8 @@ typedef struct scene_s {
   double            stall_ns;  // a busy machine: threads, the governor's too, are so much late at most
   double            kept_off_ns;  // the first program has no processor for so long, from its first window on
   double            looks_per_second;  // of the governor
+  uint32_t          clear_looks;  // at which somebody was said to have the device for itself
+  uint32_t          unclear_looks;  // of them, while another had something under way
   double            part[MODEL_MOST];  // of the device, each runner's, after a run
   double            total;
   uint32_t          guarantee_ppm[MODEL_MOST];  // each runner's
@@ -64,6 +66,20 @@ static inline void look(scene_t *scene, jvgpu_governor_t *governor, model_gpu_t 
   *next_ns =
       gpu->now_ns + scene->stall_ns * model_chance(gpu) +
       (double)jvgpu_governor_look(governor, scene->runners, scene->runner_count, (uint64_t)gpu->now_ns + 1000000000u);
+}
+
+// Whoever is said to have the device for itself has it.
+static inline void note_clear(scene_t *scene)
+{
+  for (uint32_t i = 0; i < scene->runner_count; i++) {
+    if (scene->runners[i].clear_ns == 0) {
+      continue;
+    }
+    scene->clear_looks += 1;
+    for (uint32_t j = 0; j < scene->count; j++) {
+      scene->unclear_looks += scene->runner_of[j] != i && scene->programs[j].queued_ns > 0;
+    }
+  }
 }
 
 // Hold each runner's guarantee against what it was charged, whoever governs.
@@ -116,6 +132,7 @@ static inline void run(scene_t *scene, double seconds)
   while (gpu.now_ns < warm_up_ns + seconds * 1e9) {
     if (!scene->is_native && gpu.now_ns >= next_ns) {
       look(scene, &governor, &gpu, &next_ns);
+      note_clear(scene);
       scene->looks_per_second += 1e9 / (warm_up_ns + seconds * 1e9);
     }
     if (gpu.now_ns >= judge_ns) {

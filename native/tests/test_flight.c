@@ -78,11 +78,60 @@ static void room_for_one_more(void)
   CHECK("behind a tenth of a second there is none", !jvgpu_flight_has_room(&flight, BOUND, 2));
 }
 
+static void wrong_guesses_are_set_right(void)
+{
+  static jvgpu_flight_t flight;
+  jvgpu_flight_launch(&flight, 0, 50000, BOUND);
+  jvgpu_flight_fence(&flight, 0);
+  jvgpu_flight_launch(&flight, 1, 30000, BOUND);
+  jvgpu_flight_scale(&flight, 0.5);
+  CHECK("all that is under way counts for half, fenced or not", flight.under_way_ns == 40000);
+  jvgpu_flight_landed(&flight, 0);
+  jvgpu_flight_landed(&flight, 1);
+  CHECK("and nothing is left of it", flight.under_way_ns == 0 && flight.launches == 0);
+}
+
+static void what_stays_under_way_is_seen(void)
+{
+  static jvgpu_flight_t flight;
+  jvgpu_flight_look(&flight);
+  jvgpu_flight_launch(&flight, 0, 20000, BOUND);
+  const int first = jvgpu_flight_fence(&flight, 0);
+  jvgpu_flight_look(&flight);
+  CHECK("what was launched since the last look may be all there was", !jvgpu_flight_is_busy(&flight));
+  jvgpu_flight_launch(&flight, 0, 20000, BOUND);
+  const int second = jvgpu_flight_fence(&flight, 0);
+  jvgpu_flight_look(&flight);
+  jvgpu_flight_passed(&flight, first);
+  CHECK("what was under way at the last look and is over leaves the time between unknown",
+        !jvgpu_flight_is_busy(&flight));
+  jvgpu_flight_look(&flight);
+  CHECK("what was and still is says that there was no pause", jvgpu_flight_is_busy(&flight));
+  jvgpu_flight_passed(&flight, second);
+  CHECK("with nothing under way there is one", !jvgpu_flight_is_busy(&flight));
+}
+
+// As drivers give them: one behind the other, as far apart as each is long.
+static void stream_handles_are_told_apart(void)
+{
+  static const uintptr_t lengths[] = {8, 64, 96, 1040, 2584, 5168, 7608, 7752, 15432};
+  for (uint32_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
+    uint64_t places = 0;
+    for (uintptr_t stream = 0; stream < 16; stream++) {
+      places |= UINT64_C(1) << jvgpu_flight_place((const void *)(0x55d0c0de1000 + stream * lengths[i]));
+    }
+    CHECK("sixteen streams have ten places at least", __builtin_popcountll(places) >= 10);
+  }
+}
+
 int main(void)
 {
   fences_follow_work();
   streams_are_told_apart();
   fences_run_out();
   room_for_one_more();
+  wrong_guesses_are_set_right();
+  what_stays_under_way_is_seen();
+  stream_handles_are_told_apart();
   RESULT();
 }

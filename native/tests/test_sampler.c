@@ -144,6 +144,50 @@ static void alternating_launches_are_charged_what_they_take_together(void)
   CHECK("where the GPU waits too little is believed to be right", charged_after(0.5, 2.475) < 0.51);
 }
 
+// A guess of `times` what launches of sixteen streams take, of which a window tells. returns: what is to be charged
+// for it, less than 0: to give back; what a launch is charged then in *duration_ns.
+static int64_t made_good_after(double times, double *duration_ns, bool *is_guess)
+{
+  static jvgpu_sampler_t sampler;
+  const double           true_ns = 20000;
+  jvgpu_shape_t          shape = {
+      .key = 1, .samples = 6, .mean_ns = true_ns * times, .duration_ns = (uint64_t)(true_ns * times)};
+  int64_t late_ns = 0;
+  memset(&sampler, 0, sizeof sampler);
+  jvgpu_sampler_start(&sampler);
+  sampler.streams = 16;
+  sampler.last_shape = &shape;
+  sampler.known_ns = 1;  // long ago
+  for (int i = 0; i < 1000; i++) {
+    jvgpu_sampler_launched(&sampler, true, shape.duration_ns);
+  }
+  for (int i = 0; i < 5; i++) {
+    double            scale = 1.0;
+    const jvgpu_had_t had = {.ns = 2000000, .charged_ns = 100 * shape.duration_ns, .launches = 100, .is_all = true};
+    late_ns += jvgpu_sampler_had(&sampler, had, &scale).ns;
+    CHECK("what is under way is told by how much it was wrong",
+          i != 0 || times > 0.8 || (scale * times > 0.99 && scale * times < 1.01));
+  }
+  *duration_ns = (double)shape.duration_ns;
+  *is_guess = jvgpu_sampler_is_guess(&sampler);
+  return late_ns;
+}
+
+static void windows_set_guesses_right(void)
+{
+  double duration_ns;
+  bool   is_guess;
+  // A thousand launches of 20 µs.
+  const int64_t little_ns = made_good_after(0.02, &duration_ns, &is_guess);
+  CHECK("who guessed a fiftieth is charged the rest", little_ns > 19000000 && little_ns < 20000000);
+  CHECK("and what its launches take from then on", duration_ns > 19900 && duration_ns < 20100 && !is_guess);
+  const int64_t much_ns = made_good_after(100, &duration_ns, &is_guess);
+  CHECK("who guessed a hundred times as much is given that back", much_ns < -1970000000 && much_ns > -1990000000);
+  CHECK("and is charged what they take", duration_ns > 19900 && duration_ns < 20100 && !is_guess);
+  const int64_t right_ns = made_good_after(1, &duration_ns, &is_guess);
+  CHECK("who was right is charged nothing more", right_ns > -100000 && right_ns < 100000);
+}
+
 static void a_stream_that_is_gone_is_not_asked_for(void)
 {
   is_dry = true;
@@ -207,5 +251,6 @@ int main(void)
   runs_count_from_full_to_full();
   alternating_launches_are_charged_what_they_take_together();
   a_stream_that_is_gone_is_not_asked_for();
+  windows_set_guesses_right();
   RESULT();
 }

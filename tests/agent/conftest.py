@@ -24,6 +24,7 @@ from harness.attach import Attached, answer_on, connected, request_of
 from jupyter_vgpu.client import GrantedClaim
 from jupyter_vgpu.config import parse_profiles
 from jupyter_vgpu.model import ClaimRequest
+from jupyter_vgpu.pages import LAYOUT
 
 
 class AgentProcess(NodeAgent):
@@ -142,12 +143,14 @@ def attach(ask: Callable[[AgentProcess, bytes], Attached]) -> Callable[[AgentPro
 
 
 # A process that attaches, says what it did, holds memory, and waits to be ended.
-HOLDER = """
+HOLDER = (
+    f"LAYOUT = {LAYOUT}"
+    + """
 import array, mmap, os, socket, struct, sys, time
 path, secret, held, then = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 connection.connect(path)
-connection.send(struct.pack("=II64s", 0x4A564750, 2, secret.encode()))
+connection.send(struct.pack("=II64s", 0x4A564750, LAYOUT, secret.encode()))
 fds = array.array("i")
 reply, rights, _, _ = connection.recvmsg(1024, socket.CMSG_SPACE(8))
 fds.frombytes(rights[0][2])
@@ -163,6 +166,7 @@ if then != "fork":
     os.write(1, b"%d\\n" % os.getpid())
 time.sleep(600)
 """
+)
 
 
 @pytest.fixture

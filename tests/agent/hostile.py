@@ -16,13 +16,15 @@ import socket
 import struct
 import sys
 
+from jupyter_vgpu.pages import LAYOUT
+
 path, kind, what, count, seed = sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])
 resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
 if len(sys.argv) > 6:
     os.setgid(int(sys.argv[6]))
     os.setuid(int(sys.argv[6]))
 dice = random.Random(seed)
-RIGHT = struct.pack("=II64s", 0x4A564750, 2, b"0123456789abcdef" * 4)
+RIGHT = struct.pack("=II64s", 0x4A564750, LAYOUT, b"0123456789abcdef" * 4)
 
 
 def connected() -> socket.socket | None:

@@ -15,12 +15,14 @@ from typing import Any
 
 import pytest
 
+from jupyter_vgpu.pages import LAYOUT
+
 OK, REFUSED, VERSION = 0, 1, 2
 WRONG = "0" * 64
 Ask = Callable[..., Any]
 
 
-def request_of(secret: str, layout: int = 2, magic: int = 0x4A564750) -> bytes:
+def request_of(secret: str, layout: int = LAYOUT, magic: int = 0x4A564750) -> bytes:
     return magic.to_bytes(4, sys.byteorder) + layout.to_bytes(4, sys.byteorder) + secret.encode()
 
 
@@ -71,7 +73,7 @@ def test_the_attached_process_is_shown_with_its_real_id(agent: Any, attach: Ask)
     ("request_bytes", "status", "message"),
     [
         pytest.param(request_of(WRONG), REFUSED, "no claim has this secret", id="a wrong secret"),
-        pytest.param(request_of(WRONG, layout=3), VERSION, "layout", id="another layout"),
+        pytest.param(request_of(WRONG, layout=LAYOUT + 1), VERSION, "layout", id="another layout"),
         pytest.param(request_of(WRONG, magic=1), REFUSED, "malformed", id="another magic number"),
         pytest.param(request_of("G" * 64), REFUSED, "malformed", id="a secret that is not hexadecimal"),
         pytest.param(request_of("0" * 63), REFUSED, "malformed", id="a short one"),

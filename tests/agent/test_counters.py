@@ -28,6 +28,7 @@ from jupyter_vgpu.agent.subslices import added_seconds
 from jupyter_vgpu.agent.tenant import Tenant
 from jupyter_vgpu.client import GrantedClaim
 from jupyter_vgpu.model import Claim, Grant
+from jupyter_vgpu.pages import LAYOUT
 
 # Of USAGE's devices: what goes up and down, or is of the last second. Whatever else there is, is a counter.
 GAUGES = {
@@ -55,7 +56,7 @@ import array, mmap, socket, struct, sys, time
 path, secret, part = sys.argv[1], sys.argv[2], float(sys.argv[3])
 connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 connection.connect(path)
-connection.send(struct.pack("=II64s", 0x4A564750, 2, secret.encode()))
+connection.send(struct.pack("=II64s", 0x4A564750, {LAYOUT}, secret.encode()))
 fds = array.array("i")
 reply, rights, _, _ = connection.recvmsg(1024, socket.CMSG_SPACE(8))
 fds.frombytes(rights[0][2])

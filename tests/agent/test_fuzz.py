@@ -20,11 +20,12 @@ from hypothesis import strategies as st
 from jupyter_vgpu.agent.contradiction import PageWatch
 from jupyter_vgpu.agent.tenant import Tenant
 from jupyter_vgpu.model import Claim, Device, Grant
+from jupyter_vgpu.pages import LAYOUT
 
 GIB = 1 << 30
 UUIDS = ("GPU-d35acab6-c5d2-5f98-8ea6-6e43bcb00c79", "GPU-0f1dd1c6-cccc-5c08-834c-537613918c28")
 TOTAL_BYTES = 80 * GIB
-MAGIC, LAYOUT, RENEWAL = 0x4A564750, 2, b"RENEWAL\0"  # native/include/jvgpu/pages.h, native/src/exchange.c
+MAGIC, RENEWAL = 0x4A564750, b"RENEWAL\0"  # native/include/jvgpu/pages.h, native/src/exchange.c
 FUZZ = settings(
     max_examples=60,
     deadline=None,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.waiting import wait_until
+from jupyter_vgpu.pages import LAYOUT
 
 ANSWER_SECONDS = 60
 
@@ -19,7 +20,6 @@ ANSWER_SECONDS = 60
 MAGIC = 0x4A564750
 REQUEST = struct.Struct("=II64s")
 REPLY = struct.Struct("=IIIIII192s")
-LAYOUT = 2
 CONTROL_HEAD = struct.Struct("=IIIIIIQQQ2Q")
 CONTROL_DEVICE = struct.Struct("=16sQQIIIIQIIQ")
 USE_BYTES = 128
