@@ -8,6 +8,10 @@
 
 #define LOOKS_OF_METER 16u
 
+// What has no fence is little by what launches are believed to take. They may take more, or be believed to all at once:
+// then it is waited for so long, with the gate open.
+#define UNSEEN_NS UINT64_C(50000000)
+
 void jvgpu_fences_publish(jvgpu_pacer_t *pacer)
 {
   jvgpu_use_t   *use = pacer_use(pacer);
@@ -106,10 +110,23 @@ void jvgpu_fences_look(jvgpu_pacer_t *pacer)
   jvgpu_fences_publish(pacer);
 }
 
+void jvgpu_fences_give_up(jvgpu_pacer_t *pacer, uint64_t now_ns)
+{
+  if (pacer_is_closed(pacer_limits(pacer)) || !jvgpu_flight_is_unseen(&pacer->flight)) {
+    pacer->unseen_ns = 0;
+  } else if (pacer->unseen_ns == 0) {
+    pacer->unseen_ns = now_ns;
+  } else if (now_ns - pacer->unseen_ns > UNSEEN_NS) {
+    jvgpu_flight_clear(&pacer->flight);
+    jvgpu_fences_publish(pacer);
+    pacer->unseen_ns = 0;
+  }
+}
+
 void jvgpu_fences_set(jvgpu_pacer_t *pacer, uint32_t place, CUstream stream, const jvgpu_stream_calls_t *calls)
 {
   const int fence = jvgpu_flight_fence(&pacer->flight, place);
-  if (fence >= 0 && calls->record(pacer->events[fence], stream) != CUDA_SUCCESS) {
+  if (calls->record(pacer->events[fence], stream) != CUDA_SUCCESS) {
     jvgpu_flight_unfence(&pacer->flight, fence);
   }
 }

@@ -24,21 +24,77 @@ bool jvgpu_flight_launch(jvgpu_flight_t *flight, uint32_t place, uint64_t amount
   return flight->unfenced_ns[place] * UNFENCED_PART * flight->places >= bound_ns;
 }
 
-int jvgpu_flight_fence(jvgpu_flight_t *flight, uint32_t place)
+static int free_fence(const jvgpu_flight_t *flight)
 {
   for (int i = 0; i < JVGPU_MOST_FENCES; i++) {
-    jvgpu_fence_t *fence = &flight->fences[i];
-    if (fence->is_set == 0) {
-      *fence = (jvgpu_fence_t){.amount_ns = flight->unfenced_ns[place],
-                               .launches = flight->unfenced_launches[place],
-                               .place = place,
-                               .is_set = 1,
-                               .look = flight->looks};
-      set_unfenced(flight, place, 0, 0);
+    if (flight->fences[i].is_set == 0) {
       return i;
     }
   }
   return -1;
+}
+
+static void join(jvgpu_fence_t *fence, jvgpu_fence_t *later)
+{
+  later->amount_ns += fence->amount_ns;
+  later->launches += fence->launches;
+  fence->is_set = 0;
+}
+
+// All are set: two of one place become the later of them, the two that say least of all such. returns: which is free now, -1
+// where each place has one.
+static int join_two(jvgpu_flight_t *flight)
+{
+  jvgpu_fence_t *fences = flight->fences;
+  uint64_t       least_ns = UINT64_MAX;
+  int            earlier = -1;
+  int            later = -1;
+  for (int i = 0; i < JVGPU_MOST_FENCES; i++) {
+    for (int j = i + 1; j < JVGPU_MOST_FENCES; j++) {
+      if (fences[i].place == fences[j].place && fences[i].amount_ns + fences[j].amount_ns < least_ns) {
+        const bool is_first = (int32_t)(fences[j].look - fences[i].look) >= 0;
+        least_ns = fences[i].amount_ns + fences[j].amount_ns;
+        earlier = is_first ? i : j;
+        later = is_first ? j : i;
+      }
+    }
+  }
+  if (earlier >= 0) {
+    join(&fences[earlier], &fences[later]);
+  }
+  return earlier;
+}
+
+// returns: the only fence of this place, to be set once more behind all.
+static int only_of(const jvgpu_flight_t *flight, uint32_t place)
+{
+  int only = 0;
+  for (int i = 0; i < JVGPU_MOST_FENCES; i++) {
+    only = flight->fences[i].place == place ? i : only;
+  }
+  return only;
+}
+
+_Static_assert(JVGPU_MOST_FENCES >= JVGPU_STREAM_PLACES, "without two fences at one place each place has one");
+
+int jvgpu_flight_fence(jvgpu_flight_t *flight, uint32_t place)
+{
+  int           index = free_fence(flight);
+  jvgpu_fence_t moved = {.is_set = 0};
+  if (index < 0) {
+    index = join_two(flight);
+  }
+  if (index < 0) {
+    index = only_of(flight, place);
+    moved = flight->fences[index];
+  }
+  flight->fences[index] = (jvgpu_fence_t){.amount_ns = moved.amount_ns + flight->unfenced_ns[place],
+                                          .launches = moved.launches + flight->unfenced_launches[place],
+                                          .place = place,
+                                          .is_set = 1,
+                                          .look = flight->looks};
+  set_unfenced(flight, place, 0, 0);
+  return index;
 }
 
 void jvgpu_flight_look(jvgpu_flight_t *flight)
@@ -115,11 +171,18 @@ bool jvgpu_flight_has_room(const jvgpu_flight_t *flight, uint64_t bound_ns, uint
   return flight->under_way_ns < bound_ns || (flight->launches < least && flight->under_way_ns < ALWAYS_MOST_NS);
 }
 
+bool jvgpu_flight_is_unseen(const jvgpu_flight_t *flight)
+{
+  for (int i = 0; i < JVGPU_MOST_FENCES; i++) {
+    if (flight->fences[i].is_set != 0) {
+      return false;
+    }
+  }
+  return flight->launches != 0;
+}
+
 bool jvgpu_flight_is_over(const jvgpu_flight_t *flight, uint64_t bound_ns)
 {
-  bool has_fence = false;
-  for (int i = 0; i < JVGPU_MOST_FENCES; i++) {
-    has_fence = has_fence || flight->fences[i].is_set != 0;
-  }
+  const bool has_fence = flight->launches != 0 && !jvgpu_flight_is_unseen(flight);
   return !has_fence && flight->under_way_ns * UNFENCED_PART <= bound_ns;
 }

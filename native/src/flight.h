@@ -43,7 +43,8 @@ static inline uint32_t jvgpu_flight_place(const void *stream)
 // `bound_ns` goes without one over all streams.
 bool jvgpu_flight_launch(jvgpu_flight_t *flight, uint32_t place, uint64_t amount_ns, uint64_t bound_ns);
 
-// Set a fence behind all that was launched at `place`. returns: its index, -1 when none is free.
+// Set a fence behind all that was launched at `place`; where none is free one that is set is moved, and says less.
+// returns: its index.
 int jvgpu_flight_fence(jvgpu_flight_t *flight, uint32_t place);
 // The fence was not recorded after all.
 void jvgpu_flight_unfence(jvgpu_flight_t *flight, int fence);
@@ -60,6 +61,8 @@ void jvgpu_flight_landed(jvgpu_flight_t *flight, uint32_t place);
 // All is over.
 void jvgpu_flight_clear(jvgpu_flight_t *flight);
 
+// returns: whether something is under way, and no fence will say when it is over.
+bool jvgpu_flight_is_unseen(const jvgpu_flight_t *flight);
 // returns: whether nothing is under way, but for what is too little to be fenced.
 bool jvgpu_flight_is_over(const jvgpu_flight_t *flight, uint64_t bound_ns);
 

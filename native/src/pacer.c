@@ -142,8 +142,10 @@ static bool try_to_pass(jvgpu_pacer_t *pacer, bool is_bounded, uint64_t now_ns, 
   jvgpu_lock(&pacer->lock);
   pacer->local_since_ns = 0;
   jvgpu_fences_look(pacer);
+  jvgpu_fences_give_up(pacer, jvgpu_now_ns());
   const bool     has_room = !is_bounded || bound_ns == 0 || pacer_is_quiet(pacer) || has_room_for_one(pacer, bound_ns);
   const uint64_t under_way_ns = pacer->flight.under_way_ns;
+  pacer->unseen_ns = has_room ? 0 : pacer->unseen_ns;
   jvgpu_unlock(&pacer->lock);
   if (pacer_is_closed(limits)) {
     jvgpu_standing_wait_at_gate(&pacer->standing, &limits->gate, until_next_look_ns(under_way_ns));

@@ -24,6 +24,7 @@ struct jvgpu_pacer_s {
   jvgpu_held_t     held;
   jvgpu_own_t      own;
   uint64_t         launched_ns;  // charged for what is, or was, under way, by durations
+  uint64_t         unseen_ns;    // since when no fence will say that what is under way is over, 0 = one will
   uint32_t         launched;     // launches of which the flight is kept
 };
 
@@ -57,6 +58,8 @@ static inline bool pacer_is_closed(const jvgpu_control_device_t *limits)
 // returns: whether what is under way can be kept account of: the fences are this context's.
 bool jvgpu_fences_prepare(jvgpu_pacer_t *pacer);
 void jvgpu_fences_look(jvgpu_pacer_t *pacer);
+// Somebody waits for room, and no fence will say when there is some: after a while what is under way is taken for over.
+void jvgpu_fences_give_up(jvgpu_pacer_t *pacer, uint64_t now_ns);
 // Set one behind all that was launched at `place`.
 void jvgpu_fences_set(jvgpu_pacer_t *pacer, uint32_t place, CUstream stream, const jvgpu_stream_calls_t *calls);
 // Tell the agent what is over.

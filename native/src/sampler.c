@@ -226,6 +226,7 @@ int jvgpu_sampler_open(jvgpu_sampler_t *sampler, jvgpu_shape_t *shape, CUstream 
       sampler->samples[sample].host_ns = sampler_now_ns();
     }
   }
+  jvgpu_sampler_note_guess(sampler);
   jvgpu_unlock(&sampler->lock);
   return sample;
 }

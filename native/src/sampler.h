@@ -127,8 +127,11 @@ typedef struct jvgpu_sampler_s {
   uint64_t       known_ns;  // when it was last seen what launches take while nobody else has the GPU, 0 = never
   uint64_t varied_ns;  // when a sample was taken of a shape whose arguments change how long it takes, 0 = none was
   uint64_t known_charged_ns;  // what was charged by then
+  uint32_t known_launches;  // and how many were made
+  bool     is_owed;  // what was charged since is a guess that was seen to be one, and not made good yet
   uint64_t held_back_ns;  // taken back since, as more than there was time for
   uint32_t hads;  // stretches that the process had for itself, of late
+  bool     is_guess;  // what many streams are charged was not seen so lately
   uint64_t had_ns;      // when a stretch was taken in that the process had for itself, 0 = none was
   uint64_t beside_ns;  // when it last was not alone, as far as is known; at first, when it began
   const uint64_t *clear_ns;  // in the control page: since when the device is this process's own; NULL = nobody says
@@ -164,8 +167,13 @@ jvgpu_late_t jvgpu_sampler_collect(jvgpu_sampler_t *sampler, uint32_t contenders
 // events say more, but where arguments change durations: what single launches say is of those alone.
 // *times: how many times what they were believed to take launches do, where that is news; else it stays.
 jvgpu_late_t jvgpu_sampler_had(jvgpu_sampler_t *sampler, jvgpu_had_t had, double *times);
-// returns: whether its many streams have not been seen so lately.
-bool jvgpu_sampler_is_guess(const jvgpu_sampler_t *sampler);
+// Look whether its many streams have not been seen so lately. pre: the lock is held.
+void jvgpu_sampler_note_guess(jvgpu_sampler_t *sampler);
+// returns: what was found at the latest such look. threads: any.
+static inline bool jvgpu_sampler_is_guess(const jvgpu_sampler_t *sampler)
+{
+  return __atomic_load_n(&sampler->is_guess, __ATOMIC_RELAXED);
+}
 
 // The GPU had nothing to do, and this launch begins something: mark it. Clocks are low then, and the next sample would
 // not tell of that.

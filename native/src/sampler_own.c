@@ -58,20 +58,24 @@ void jvgpu_sampler_note_known(jvgpu_sampler_t *sampler)
 {
   sampler->known_ns = jvgpu_now_ns();
   sampler->known_charged_ns = charged_so_far(sampler);
+  sampler->known_launches = jvgpu_sampler_launches(sampler);
+  sampler->is_owed = false;
   __atomic_store_n(&sampler->held_back_ns, 0, __ATOMIC_RELAXED);
 }
 
-// The first stretch after guesses says by how much they were wrong: what they were charged is made good, up to all of the
-// time that there was. returns: what is still to be charged, less than 0: to give back.
-static int64_t guessed_wrong_ns(const jvgpu_sampler_t *sampler, jvgpu_had_t had)
+// What was charged by guesses is made good, up to all of the time that there was. `shape`: of all launches, NULL = of
+// several the stretch says by how much they were wrong. returns: what is still to be charged, less than 0: to give back.
+static int64_t guessed_wrong_ns(const jvgpu_sampler_t *sampler, const jvgpu_shape_t *shape, jvgpu_had_t had)
 {
   if (sampler->known_ns == 0 || had.charged_ns == 0) {
     return 0;
   }
-  const double charged_ns = (double)(charged_so_far(sampler) - sampler->known_charged_ns);
-  const double time_ns = (double)(jvgpu_now_ns() - sampler->known_ns);
-  const double right_ns = charged_ns * (double)had.ns / (double)had.charged_ns;
-  const double net_ns = charged_ns - (double)__atomic_load_n(&sampler->held_back_ns, __ATOMIC_RELAXED);
+  const uint32_t launches = jvgpu_sampler_launches(sampler) - sampler->known_launches;
+  const double   charged_ns = (double)(charged_so_far(sampler) - sampler->known_charged_ns);
+  const double   time_ns = (double)(jvgpu_now_ns() - sampler->known_ns);
+  const double   right_ns = shape != NULL ? (double)launches * (double)shape->duration_ns
+                                          : charged_ns * (double)had.ns / (double)had.charged_ns;
+  const double   net_ns = charged_ns - (double)__atomic_load_n(&sampler->held_back_ns, __ATOMIC_RELAXED);
   return (int64_t)((right_ns < time_ns ? right_ns : time_ns) - (net_ns > 0 ? net_ns : 0));
 }
 
@@ -87,18 +91,17 @@ static int64_t learn_had(jvgpu_sampler_t *sampler, jvgpu_had_t had, double *time
   if (!had.is_all && missing_ns > 0) {
     return 0;  // it took no longer than that, and was not charged more
   }
-  const int64_t wrong_ns = jvgpu_sampler_has_had(sampler) ? 0 : guessed_wrong_ns(sampler, had);
+  sampler->is_owed = sampler->is_owed || !jvgpu_sampler_has_had(sampler);
   if (!jvgpu_sampler_has_had(sampler) || sampler->hads == 0) {
     forget_guesses(sampler, shape);
   }
-  jvgpu_sampler_note_known(sampler);
   sampler->had_ns = jvgpu_now_ns();
   sampler->hads += had.is_all;
-  int64_t      late_ns = 0;
-  const double before_ns = shape != NULL ? (double)shape->duration_ns : 0;
+  int64_t late_ns = 0;
   if (shape == NULL) {
     jvgpu_sampler_learn_overlap(sampler, (double)had.ns / ((double)had.charged_ns / sampler->overlap), true, true);
   } else {
+    const double before_ns = (double)shape->duration_ns;
     late_ns = (int64_t)jvgpu_shape_learn(shape, (double)had.ns, had.launches, how);
     jvgpu_sampler_set_overlap(sampler, 1.0);
     // Fences were set by what was known: too rarely, or for too few launches at a time.
@@ -108,17 +111,23 @@ static int64_t learn_had(jvgpu_sampler_t *sampler, jvgpu_had_t had, double *time
       *times = now_ns / before_ns;
     }
   }
+  if (sampler->is_owed && shape != NULL && sampler->hads == 0) {
+    return 0;  // a better guess: what is owed is known by the next
+  }
   // All of that is one thing: launches of before that were charged too little.
-  return wrong_ns != 0 ? wrong_ns : missing_ns > late_ns ? missing_ns : late_ns;
+  const int64_t more_ns = missing_ns > late_ns ? missing_ns : late_ns;
+  const int64_t owed_ns = sampler->is_owed ? guessed_wrong_ns(sampler, shape, had) : more_ns;
+  jvgpu_sampler_note_known(sampler);
+  return owed_ns;
 }
 
-bool jvgpu_sampler_is_guess(const jvgpu_sampler_t *sampler)
+void jvgpu_sampler_note_guess(jvgpu_sampler_t *sampler)
 {
-  const uint64_t had_ns = __atomic_load_n(&sampler->had_ns, __ATOMIC_RELAXED);
   // Samples may be rare: who is charged too little has few.
   const uint64_t seen = __atomic_load_n(&sampler->streams_seen, __ATOMIC_RELAXED);
   const bool     are_many = sampler->streams > MOST_TOLD_STREAMS || __builtin_popcountll(seen) > (int)MOST_TOLD_STREAMS;
-  return are_many && (sampler->hads < ENOUGH_HADS || jvgpu_now_ns() - had_ns > HAD_COUNTS_NS);
+  const bool     is_seen = sampler->hads >= ENOUGH_HADS && jvgpu_now_ns() - sampler->had_ns <= HAD_COUNTS_NS;
+  __atomic_store_n(&sampler->is_guess, are_many && !is_seen, __ATOMIC_RELAXED);
 }
 
 // Of one stream the sum is right, whatever each of its launches takes.
@@ -138,6 +147,7 @@ jvgpu_late_t jvgpu_sampler_had(jvgpu_sampler_t *sampler, jvgpu_had_t had, double
       const uint32_t sm_ppm = __atomic_load_n(&sampler->last_shape->sm_ppm, __ATOMIC_RELAXED);
       late.sm_ns = (int64_t)((double)late.ns * sm_ppm / 1e6);
     }
+    jvgpu_sampler_note_guess(sampler);
     jvgpu_unlock(&sampler->lock);
   }
   return late;

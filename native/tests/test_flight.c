@@ -49,19 +49,53 @@ static void streams_are_told_apart(void)
 static void fences_run_out(void)
 {
   static jvgpu_flight_t flight;
-  int                   set = 0;
   for (int i = 0; i < 2 * JVGPU_MOST_FENCES; i++) {
+    jvgpu_flight_look(&flight);
     jvgpu_flight_launch(&flight, 0, 1000, 1);
-    set += jvgpu_flight_fence(&flight, 0) >= 0;
+    jvgpu_flight_fence(&flight, 0);
   }
-  CHECK("no more fences than there are", set == JVGPU_MOST_FENCES);
-  CHECK("nothing is lost for want of one", flight.under_way_ns == 2 * JVGPU_MOST_FENCES * 1000);
+  CHECK("nothing is lost for want of a fence", flight.under_way_ns == 2 * JVGPU_MOST_FENCES * 1000);
+  CHECK("nor left without one", flight.places == 0 && !jvgpu_flight_is_unseen(&flight));
+  uint64_t most_ns = 0;
+  uint32_t latest = 0;
   for (int i = 0; i < JVGPU_MOST_FENCES; i++) {
-    jvgpu_flight_passed(&flight, i);
+    most_ns = flight.fences[i].amount_ns > most_ns ? flight.fences[i].amount_ns : most_ns;
+    latest = flight.fences[i].look > flight.fences[latest].look ? (uint32_t)i : latest;
   }
-  CHECK("what found no fence waits for the next", flight.launches == JVGPU_MOST_FENCES);
-  jvgpu_flight_clear(&flight);
-  CHECK("cleared, nothing is under way", flight.under_way_ns == 0 && flight.launches == 0 && flight.places == 0);
+  CHECK("those that say least are joined", most_ns <= 4 * 1000);
+  CHECK("the latest is of the latest launch alone", flight.fences[latest].amount_ns == 1000);
+  for (int i = 0; i < JVGPU_MOST_FENCES; i++) {
+    if (flight.fences[i].is_set != 0) {
+      jvgpu_flight_passed(&flight, i);
+    }
+  }
+  CHECK("all passed, nothing is under way", flight.under_way_ns == 0 && flight.launches == 0);
+}
+
+static void each_place_has_one_fence(void)
+{
+  static jvgpu_flight_t flight;
+  for (uint32_t i = 0; i < 3 * JVGPU_STREAM_PLACES; i++) {
+    jvgpu_flight_launch(&flight, i % JVGPU_STREAM_PLACES, 1000, 1);
+    const int fence = jvgpu_flight_fence(&flight, i % JVGPU_STREAM_PLACES);
+    CHECK("it is set once more behind what comes later", flight.fences[fence].place == i % JVGPU_STREAM_PLACES);
+  }
+  jvgpu_flight_landed(&flight, 5);
+  CHECK("and is of all that the place has under way", flight.under_way_ns == 3 * (JVGPU_STREAM_PLACES - 1) * 1000);
+  CHECK("whatever it is, it has a fence", !jvgpu_flight_is_unseen(&flight) && flight.places == 0);
+}
+
+static void what_has_no_fence_is_unseen(void)
+{
+  static jvgpu_flight_t flight;
+  CHECK("nothing is under way, and nothing is waited for", !jvgpu_flight_is_unseen(&flight));
+  jvgpu_flight_launch(&flight, 0, 1000, BOUND);
+  jvgpu_flight_launch(&flight, 1, 1000, BOUND);
+  CHECK("two without a fence", jvgpu_flight_is_unseen(&flight));
+  const int fence = jvgpu_flight_fence(&flight, 0);
+  CHECK("one has one: it says that time goes by", !jvgpu_flight_is_unseen(&flight));
+  jvgpu_flight_passed(&flight, fence);
+  CHECK("it is over, the other stays", jvgpu_flight_is_unseen(&flight) && flight.under_way_ns == 1000);
 }
 
 static void room_for_one_more(void)
@@ -129,6 +163,8 @@ int main(void)
   fences_follow_work();
   streams_are_told_apart();
   fences_run_out();
+  each_place_has_one_fence();
+  what_has_no_fence_is_unseen();
   room_for_one_more();
   wrong_guesses_are_set_right();
   what_stays_under_way_is_seen();

@@ -223,6 +223,49 @@ static void who_stands_is_seen_to_by_the_next_agent(void)
   CHECK("and no longer once that is open", blocked() == 0);
 }
 
+// --- room that no fence will tell of -------------------------------------------------------------------------------
+
+static bool passes_within(uint64_t most_ns)
+{
+  uint32_t       has_launched = 0;
+  const uint64_t begun_ns = jvgpu_now_ns();
+  pthread_t      thread;
+  if (pthread_create(&thread, NULL, launch_once, &has_launched) != 0) {
+    abort();
+  }
+  while (__atomic_load_n(&has_launched, __ATOMIC_ACQUIRE) == 0 && jvgpu_now_ns() - begun_ns < most_ns) {
+    usleep(1000);
+  }
+  const bool has_passed = __atomic_load_n(&has_launched, __ATOMIC_ACQUIRE) != 0;
+  let_go();
+  jvgpu_pacer_drained(self, NULL, true);
+  pthread_join(thread, NULL);
+  return has_passed;
+}
+
+static void launch_a_little_on(uintptr_t streams)
+{
+  for (uintptr_t stream = 1; stream <= streams; stream++) {
+    jvgpu_pacer_t *pacer = jvgpu_pacer_admit(self, 0, (CUstream)(stream << 4), &calls);
+    jvgpu_pacer_launched(pacer, (CUstream)(stream << 4), &calls, UNDER_WAY_NS / 100);
+  }
+}
+
+static void nobody_waits_for_long_for_what_nobody_will_tell(void)
+{
+  let_go();
+  launch_a_little_on(20);
+  __atomic_store_n(&control.devices[0].flight_bound_ns, UNDER_WAY_NS / 10, __ATOMIC_RELAXED);
+  CHECK("what no fence follows is taken for over after a while", passes_within(UINT64_C(5000000000)));
+  launch_a_little_on(20);
+  at_the_bound();
+  CHECK("not while a fence says that something is under way", !passes_within(UINT64_C(300000000)));
+  launch_a_little_on(20);
+  __atomic_store_n(&control.devices[0].flight_bound_ns, UNDER_WAY_NS / 10, __ATOMIC_RELAXED);
+  at_a_gate();
+  CHECK("nor at a gate", !passes_within(UINT64_C(300000000)));
+}
+
 int main(void)
 {
   // Who is cancelled with a lock held leaves it held.
@@ -244,6 +287,7 @@ int main(void)
   if (pthread_create(&heart, NULL, beat_until_over, NULL) != 0) {
     return 1;
   }
+  nobody_waits_for_long_for_what_nobody_will_tell();
   who_is_cancelled_stands_no_longer();
   who_stands_is_seen_to_by_the_next_agent();
   __atomic_store_n(&is_over, true, __ATOMIC_RELAXED);
