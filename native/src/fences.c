@@ -76,6 +76,7 @@ static void look_at_time(jvgpu_pacer_t *pacer)
       .now_ns = now_ns,
       .charged_ns = pacer->launched_ns > under_way_ns ? pacer->launched_ns - under_way_ns : 0,
       .launches = pacer->launched - pacer->flight.launches,
+      .launched = pacer->launched,
   };
   const jvgpu_had_t had = jvgpu_own_look(&pacer->own, clear_of(pacer), jvgpu_flight_is_busy(&pacer->flight), done);
   if (had.ns != 0) {

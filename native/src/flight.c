@@ -1,7 +1,5 @@
 #include "flight.h"
 
-#include <string.h>
-
 // A launch longer than the bound would leave the GPU idle from its end to the host's next look, were no
 // other under way; but not where that would be this long.
 #define ALWAYS_MOST_NS UINT64_C(10000000)
@@ -21,7 +19,9 @@ bool jvgpu_flight_launch(jvgpu_flight_t *flight, uint32_t place, uint64_t amount
   flight->under_way_ns += amount_ns;
   flight->launches += 1;
   set_unfenced(flight, place, flight->unfenced_ns[place] + amount_ns, flight->unfenced_launches[place] + 1);
-  return flight->unfenced_ns[place] * UNFENCED_PART * flight->places >= bound_ns;
+  const uint64_t parts = (uint64_t)UNFENCED_PART * flight->places;
+  return flight->unfenced_ns[place] * parts >= bound_ns ||
+         (flight->most != 0 && flight->unfenced_launches[place] * parts >= flight->most);
 }
 
 static int free_fence(const jvgpu_flight_t *flight)
@@ -161,13 +161,15 @@ void jvgpu_flight_landed(jvgpu_flight_t *flight, uint32_t place)
 
 void jvgpu_flight_clear(jvgpu_flight_t *flight)
 {
-  const uint32_t looks = flight->looks;
-  memset(flight, 0, sizeof *flight);
-  flight->looks = looks;
+  const jvgpu_flight_t kept = {.looks = flight->looks, .most = flight->most};
+  *flight = kept;
 }
 
 bool jvgpu_flight_has_room(const jvgpu_flight_t *flight, uint64_t bound_ns, uint32_t least)
 {
+  if (flight->most != 0 && flight->launches >= flight->most) {
+    return false;
+  }
   return flight->under_way_ns < bound_ns || (flight->launches < least && flight->under_way_ns < ALWAYS_MOST_NS);
 }
 

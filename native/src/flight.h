@@ -25,6 +25,7 @@ typedef struct jvgpu_flight_s {
   uint64_t      under_way_ns;  // fenced or not
   uint32_t      launches;      // under way
   uint32_t      looks;         // at the fences, so far
+  uint32_t      most;          // launches that may be under way, whatever they take; 0 = as many as the bound lets
   uint32_t      places;        // with launches that no fence follows
   uint64_t      unfenced_ns[JVGPU_STREAM_PLACES];
   uint32_t      unfenced_launches[JVGPU_STREAM_PLACES];
@@ -40,7 +41,7 @@ static inline uint32_t jvgpu_flight_place(const void *stream)
 }
 
 // Note a launch. returns: whether a fence should follow it, so that no more than about a sixteenth of
-// `bound_ns` goes without one over all streams.
+// `bound_ns`, or of the launches that may be under way, goes without one over all streams.
 bool jvgpu_flight_launch(jvgpu_flight_t *flight, uint32_t place, uint64_t amount_ns, uint64_t bound_ns);
 
 // Set a fence behind all that was launched at `place`; where none is free one that is set is moved, and says less.
@@ -66,7 +67,7 @@ bool jvgpu_flight_is_unseen(const jvgpu_flight_t *flight);
 // returns: whether nothing is under way, but for what is too little to be fenced.
 bool jvgpu_flight_is_over(const jvgpu_flight_t *flight, uint64_t bound_ns);
 
-// returns: whether one more launch may go: less than the bound is under way, or fewer launches than
+// returns: whether one more launch may go: fewer are under way than may be, and less than the bound is under way, or fewer launches than
 // `least`, with which the GPU does not run dry between them, and they are not long.
 bool jvgpu_flight_has_room(const jvgpu_flight_t *flight, uint64_t bound_ns, uint32_t least);
 

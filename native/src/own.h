@@ -2,7 +2,9 @@
 //
 // In a window in which nobody else has anything under way, and while something of its own always is, all the time that goes
 // by is its GPU time, whatever its launches are and however many streams they go over. So a stretch of it is a sample that
-// no turn of others' is in; what is over by fences says of how many launches. With a pause in it, it bounds what was had.
+// no turn of others' is in; what is over by fences says of how many launches. It ends where about as many were made in it,
+// and no more was under way at either end than was over in it: streams end together, and of a deep queue first next to none
+// and then all would seem to be done. With a pause in it, it bounds what was had.
 // Pure arithmetic: no clock, no lock of its own.
 
 #ifndef JVGPU_OWN_H
@@ -16,6 +18,7 @@ typedef struct jvgpu_done_s {
   uint64_t now_ns;
   uint64_t charged_ns;  // for what was over, by durations
   uint32_t launches;  // that were over
+  uint32_t launched;  // and how many had been made
 } jvgpu_done_t;
 
 // A stretch of time, and what was over in it.

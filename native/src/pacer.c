@@ -32,6 +32,10 @@
 // What a launch of unknown duration counts for while it is under way.
 #define UNKNOWN_NS UINT64_C(500000)
 
+// Launches of which nobody knows what they take are no more than this at a time: as many as there are streams in a program of
+// dozens, and of 2 us each enough for the GPU until the host looks again.
+#define MOST_GUESSED 128u
+
 // Without a governor a ceiling is kept by the tenant's own use: so much may be saved up.
 #define LOCAL_BURST_NS UINT64_C(10000000)
 
@@ -63,8 +67,11 @@ static bool has_governor(const jvgpu_pacer_t *pacer)
   return jvgpu_is_recent(&pacer_control(pacer)->governor_ns, GOVERNOR_LOST_NS);
 }
 
-static bool has_room_for_one(const jvgpu_pacer_t *pacer, uint64_t bound_ns)
+// Where what launches take is a guess no bound can be kept by it: their number is bounded as well. So what is over is known
+// launch by launch, too, which is what an own window tells by.
+static bool has_room_for_one(jvgpu_pacer_t *pacer, uint64_t bound_ns)
 {
+  pacer->flight.most = __atomic_load_n(&pacer_use(pacer)->is_guess, __ATOMIC_RELAXED) != 0 ? MOST_GUESSED : 0;
   return jvgpu_flight_has_room(&pacer->flight, bound_ns,
                                __atomic_load_n(&pacer_limits(pacer)->least_in_flight, __ATOMIC_RELAXED));
 }

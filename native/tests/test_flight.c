@@ -98,6 +98,28 @@ static void what_has_no_fence_is_unseen(void)
   CHECK("it is over, the other stays", jvgpu_flight_is_unseen(&flight) && flight.under_way_ns == 1000);
 }
 
+static void the_number_is_bounded_where_durations_are_guesses(void)
+{
+  static jvgpu_flight_t flight;
+  flight.most = 32;
+  for (uint32_t launch = 0; launch < 32; launch++) {
+    CHECK("as many as may be", jvgpu_flight_has_room(&flight, BOUND, 1));
+    if (jvgpu_flight_launch(&flight, launch % 8, 1, BOUND)) {
+      jvgpu_flight_fence(&flight, launch % 8);
+    }
+  }
+  CHECK("however little they are believed to take, no more", !jvgpu_flight_has_room(&flight, BOUND, 1));
+  CHECK("nearly all have a fence", flight.places <= 1 && flight.unfenced_launches[0] <= 2);
+  jvgpu_flight_clear(&flight);
+  CHECK("when all is over there is room again, for as many",
+        jvgpu_flight_has_room(&flight, BOUND, 1) && flight.most == 32);
+  flight.most = 0;
+  for (uint32_t launch = 0; launch < 1000; launch++) {
+    jvgpu_flight_launch(&flight, 0, 1, BOUND);
+  }
+  CHECK("where durations are known their sum is the bound", jvgpu_flight_has_room(&flight, BOUND, 1));
+}
+
 static void room_for_one_more(void)
 {
   static jvgpu_flight_t flight;
@@ -165,6 +187,7 @@ int main(void)
   fences_run_out();
   each_place_has_one_fence();
   what_has_no_fence_is_unseen();
+  the_number_is_bounded_where_durations_are_guesses();
   room_for_one_more();
   wrong_guesses_are_set_right();
   what_stays_under_way_is_seen();

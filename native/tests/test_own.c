@@ -10,16 +10,18 @@
 #define LOOK_NS (MS / 10)
 #define WINDOW (7 * MS)
 
-// Looks every tenth of a millisecond, at each of which `launches` more are over that were charged `each_ns`. returns: the
-// last stretch that was told of; *told: how many were.
+static jvgpu_done_t done = {.now_ns = 1000 * MS};
+
+// Looks every tenth of a millisecond, at each of which `launches` more are over that were charged `each_ns`, and as many made.
+// returns: the last stretch that was told of; *told: how many were.
 static jvgpu_had_t seen_in(jvgpu_own_t *own, uint64_t looks, uint64_t clear_ns, bool is_busy, uint32_t launches,
                            uint64_t each_ns, uint32_t *told)
 {
-  static jvgpu_done_t done = {.now_ns = 1000 * MS};
-  jvgpu_had_t         last = {.ns = 0};
+  jvgpu_had_t last = {.ns = 0};
   for (uint64_t look = 0; look < looks; look++) {
     done.now_ns += LOOK_NS;
     done.launches += launches;
+    done.launched += launches;
     done.charged_ns += launches * each_ns;
     const jvgpu_had_t had = jvgpu_own_look(own, clear_ns, is_busy, done);
     *told += had.ns != 0;
@@ -71,11 +73,46 @@ static void few_launches_say_little(void)
   CHECK("as long as less than eight are over nothing is told", told == 0);
 }
 
+static void as_many_are_over_as_were_made(void)
+{
+  jvgpu_own_t own = {.clear_ns = 0};
+  uint32_t    told = 0;
+  seen_in(&own, 25, WINDOW, true, 5, 20000, &told);
+  CHECK("the first is not told", told == 0);
+  // Streams that end together: of what was under way before all is seen to be over at once.
+  done.launches += 400;
+  seen_in(&own, 20, WINDOW, true, 5, 20000, &told);
+  CHECK("where more is over than was made nothing is told yet", told == 0);
+  done.launched += 400;
+  const jvgpu_had_t had = seen_in(&own, 1, WINDOW, true, 5, 20000, &told);
+  CHECK("as soon as as many were made it is", told == 1);
+  CHECK("of all of the time since", had.ns > 2 * MS && had.launches > 500);
+  done.launched += 30;
+  seen_in(&own, 20, WINDOW, true, 5, 20000, &told);
+  CHECK("nor where more is under way than before", told == 1);
+  seen_in(&own, 20, WINDOW, true, 5, 20000, &told);
+  CHECK("but where that is little of what is over", told == 2);
+}
+
+static void a_deep_queue_tells_nothing(void)
+{
+  jvgpu_own_t own = {.clear_ns = 0};
+  uint32_t    told = 0;
+  done.launched += 900;
+  seen_in(&own, 45, WINDOW, true, 5, 20000, &told);
+  CHECK("what is over of more that is under way may have been done before, or be a part of what is", told == 0);
+  const jvgpu_had_t had = seen_in(&own, 180, WINDOW, true, 5, 20000, &told);
+  CHECK("once all of that is over it is told", told == 1 && had.launches >= 900);
+  done.launched = done.launches;
+}
+
 int main(void)
 {
   a_window_tells_what_launches_took();
   nothing_is_told_beside_others();
   pauses_are_said();
   few_launches_say_little();
+  as_many_are_over_as_were_made();
+  a_deep_queue_tells_nothing();
   RESULT();
 }
