@@ -21,6 +21,7 @@ class Totals:
         sm_ns: GPU time, times the part of the SMs that the launches could fill.
         gated_ns: Time that launches stood at a closed gate or at the bound of what may be in flight.
         throttled: Launches that did.
+        ahead_ns: Of `busy_ns`, what was charged too much and is not taken off what is charged next yet; may fall.
     """
 
     launches: int = 0
@@ -29,6 +30,7 @@ class Totals:
     sm_ns: int = 0
     gated_ns: int = 0
     throttled: int = 0
+    ahead_ns: int = 0
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(
@@ -38,6 +40,7 @@ class Totals:
             self.sm_ns + other.sm_ns,
             self.gated_ns + other.gated_ns,
             self.throttled + other.throttled,
+            self.ahead_ns + other.ahead_ns,
         )
 
     def __sub__(self, earlier: Totals) -> Totals:
@@ -48,6 +51,7 @@ class Totals:
             self.sm_ns - earlier.sm_ns,
             self.gated_ns - earlier.gated_ns,
             self.throttled - earlier.throttled,
+            self.ahead_ns - earlier.ahead_ns,
         )
 
 
@@ -146,10 +150,31 @@ class History:
                 _rate(later[index].launches - earlier[index].launches, end - begin)
                 for (begin, earlier), (end, later) in pairs
             ),
-            gpu_time_fraction=min(1.0, max(0, after.busy_ns - before.busy_ns) / NS / seconds),
-            waiting_fraction=min(1.0, max(0, after.waited_ns - before.waited_ns) / NS / seconds),
-            sm_usage=min(1.0, max(0, after.sm_ns - before.sm_ns) / NS / seconds),
+            gpu_time_fraction=_fraction(_had_ns(before, after), seconds),
+            waiting_fraction=_fraction(after.waited_ns - before.waited_ns, seconds),
+            sm_usage=_fraction(_sm_ns(before, after), seconds),
         )
+
+
+def _had_ns(before: Totals, after: Totals) -> int:
+    """Return the GPU time had between two samples.
+
+    While what was charged too much is taken off, nothing is charged, and the GPU is had all the same. Where it is given
+    back at once it is of an earlier time: that says nothing of this one.
+    """
+    charged_ns = after.busy_ns - before.busy_ns
+    return max(charged_ns, charged_ns + before.ahead_ns - after.ahead_ns)
+
+
+def _sm_ns(before: Totals, after: Totals) -> float:
+    """Return the same, times the part of the SMs; of what is not charged, the part is that of all so far."""
+    free_ns = _had_ns(before, after) - (after.busy_ns - before.busy_ns)
+    part = after.sm_ns / after.busy_ns if after.busy_ns > 0 else 0.0
+    return after.sm_ns - before.sm_ns + free_ns * part
+
+
+def _fraction(grown_ns: float, seconds: float) -> float:
+    return min(1.0, max(0.0, grown_ns) / NS / seconds)
 
 
 def _rate(launches: int, seconds: float) -> float:

@@ -366,7 +366,13 @@ class Tenant:
 
 def _totals(reading: Reading) -> Totals:
     return Totals(
-        reading.launches, reading.busy_ns, reading.waited_ns, reading.sm_ns, reading.gated_ns, reading.throttled
+        reading.launches,
+        reading.busy_ns,
+        reading.waited_ns,
+        reading.sm_ns,
+        reading.gated_ns,
+        reading.throttled,
+        reading.ahead_ns,
     )
 
 

@@ -59,6 +59,40 @@ def test_rates_never_fall_below_nothing_or_pass_all() -> None:
     assert history.rates(0) == Rates(0, 0, 0, 1)
 
 
+def test_who_pays_back_what_was_charged_too_much_is_at_work_all_the_same() -> None:
+    """An honest tenant of many streams was accused for a second of nothing, seen on the H200."""
+    history = History()
+    for quarter in range(5):
+        history.add(
+            quarter / 4,
+            [Totals(busy_ns=800_000_000, sm_ns=400_000_000, ahead_ns=600_000_000 - quarter * 125_000_000)],
+        )
+
+    rates = history.rates(0)
+
+    assert (rates.gpu_time_fraction, rates.sm_usage) == (0.5, 0.25)
+
+
+def test_time_given_back_is_of_before_and_takes_nothing_off_this_second() -> None:
+    history = History()
+    history.add(0.0, [Totals(busy_ns=800_000_000)])
+    history.add(1.0, [Totals(busy_ns=1_000_000_000, sm_ns=100_000_000, ahead_ns=900_000_000)])
+
+    assert history.rates(0) == Rates(gpu_time_fraction=0.2, sm_usage=0.1)
+
+
+def test_time_that_is_said_to_come_back_again_and_again_hides_no_use() -> None:
+    """Catches: each fall counted as use, and no rise against it. Who lies could so say that it had nothing."""
+    for period in range(2, 12):
+        history = History()
+        shown = []
+        for look in range(4 * period):
+            history.add(look / 4, [Totals(ahead_ns=500_000_000 * (look % period < period // 2))])
+            shown.append(history.rates(0).gpu_time_fraction)
+
+        assert sum(shown[period:]) / len(shown[period:]) <= 0.25, period
+
+
 def test_the_least_rate_is_that_of_the_slowest_part() -> None:
     history = History()
     for at, launches in ((0.0, 0), (0.5, 100), (1.0, 110)):
