@@ -6,8 +6,6 @@
 // Half of the time after which a governor is lost.
 #define SURE_GOVERNOR_NS UINT64_C(250000000)
 
-#define LOOKS_OF_METER 16u
-
 // What has no fence is little by what launches are believed to take. They may take more, or be believed to all at once:
 // then it is waited for so long, with the gate open.
 #define UNSEEN_NS UINT64_C(50000000)
@@ -105,9 +103,6 @@ void jvgpu_fences_look(jvgpu_pacer_t *pacer)
     }
   }
   look_at_time(pacer);
-  if (pacer->flight.looks % LOOKS_OF_METER == 0) {
-    jvgpu_meter_look(pacer->self, pacer->device);
-  }
   jvgpu_fences_publish(pacer);
 }
 

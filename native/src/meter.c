@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "meter.h"
+#include "meter_parts.h"
 
 #include <stddef.h>
 #include <sys/mman.h>
@@ -8,9 +8,7 @@
 #include "clock.h"
 #include "flight.h"
 #include "occupancy.h"
-#include "process.h"
 #include "real.h"
-#include "waiting.h"
 
 // GPU time between two samples. Alone without a ceiling nobody needs the figure to be quick, and it
 // must cost nothing; beside others it has to follow. Clocks follow the card's power within some tens of milliseconds.
@@ -18,8 +16,6 @@
 #define CONTENDED_NS UINT64_C(4000000)
 // And between two marks of its beginnings.
 #define MARKS_NS UINT64_C(5000000)
-// Half of the time after which a governor is lost.
-#define SURE_GOVERNOR_NS UINT64_C(250000000)
 // Launches between two samples while a shape is new.
 #define NEW_SHAPE_LAUNCHES 16u
 #define NEW_SHAPE_SAMPLES 6u
@@ -35,29 +31,8 @@
 // What few launches do is called, not inlined: all others would save and restore the registers that it needs.
 #define COLD __attribute__((noinline, cold))
 
-struct jvgpu_meter_s {
-  const char *writer;     // of the thread that alone writes each shape's first figures: it made the first launch
-  uint32_t    sms;           // of the device, 0 = not asked yet
-  // Written by who has sampled, without a lock: of two at once either interval will do.
-  uint64_t        due_ns;        // GPU time at which the next sample is due
-  uint32_t        last_sampled;  // the sampler's count of launches at the last sample
-  uint64_t        sampled_ns;    // and the moment
-  uint64_t        marked_ns;     // GPU time charged when a beginning was marked last
-  uint32_t        random;
-  uint64_t        given_back_ns; // charged too much, to be taken off what is charged next
-  jvgpu_waiting_t waiting;
-  jvgpu_sampler_t sampler;
-  jvgpu_shapes_t  shapes;
-};
-
 // Its address tells threads apart. The library is there from the start: its place is as near as the stack's.
 static __thread char this_thread __attribute__((tls_model("initial-exec")));
-
-// returns: NULL before the device's first launch.
-static jvgpu_meter_t *made_meter(const jvgpu_process_t *self, int device)
-{
-  return __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
-}
 
 static COLD jvgpu_meter_t *make_meter(jvgpu_process_t *self, int device)
 {
@@ -79,99 +54,13 @@ static COLD jvgpu_meter_t *make_meter(jvgpu_process_t *self, int device)
 
 static inline jvgpu_meter_t *meter_of(jvgpu_process_t *self, int device)
 {
-  jvgpu_meter_t *meter = made_meter(self, device);
+  jvgpu_meter_t *meter = meter_made(self, device);
   return __builtin_expect(meter != NULL, 1) ? meter : make_meter(self, device);
 }
 
 static bool is_writer(const jvgpu_meter_t *meter)
 {
   return meter->writer == &this_thread;
-}
-
-static jvgpu_use_t *use_of(const jvgpu_process_t *self, int device)
-{
-  return &__atomic_load_n(&self->slot, __ATOMIC_ACQUIRE)->devices[device];
-}
-
-static const jvgpu_control_device_t *limits_of(const jvgpu_process_t *self, int device)
-{
-  return &__atomic_load_n(&self->control, __ATOMIC_ACQUIRE)->devices[device];
-}
-
-static uint32_t contenders_of(const jvgpu_process_t *self, int device)
-{
-  return __atomic_load_n(&limits_of(self, device)->contenders, __ATOMIC_RELAXED);
-}
-
-// A governor that may be gone says nothing.
-static void look_for_window(const jvgpu_process_t *self, jvgpu_meter_t *meter, int device)
-{
-  const jvgpu_control_t *control = __atomic_load_n(&self->control, __ATOMIC_ACQUIRE);
-  const bool             is_governed = jvgpu_is_recent(&control->governor_ns, SURE_GOVERNOR_NS);
-  __atomic_store_n(&meter->sampler.clear_ns, is_governed ? &control->devices[device].clear_ns : NULL, __ATOMIC_RELAXED);
-}
-
-// --- what was charged wrongly, and what is over ---------------------------------------------------------------------
-
-// What is charged only rises: what was too much is taken off what comes next.
-static void charge_late(jvgpu_meter_t *meter, jvgpu_use_t *use, jvgpu_late_t late)
-{
-  if (late.ns < 0) {
-    const uint64_t back_ns = __atomic_add_fetch(&meter->given_back_ns, (uint64_t)-late.ns, __ATOMIC_RELAXED);
-    __atomic_store_n(&use->ahead_ns, back_ns, __ATOMIC_RELAXED);
-  } else if (late.ns > 0) {
-    __atomic_fetch_add(&use->busy_ns, (uint64_t)late.ns, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&use->sm_ns, late.sm_ns > 0 ? (uint64_t)late.sm_ns : 0, __ATOMIC_RELAXED);
-  }
-}
-
-// returns: what is left to charge of a launch once what was charged too much before is taken off.
-static uint64_t less_given_back(jvgpu_meter_t *meter, jvgpu_use_t *use, uint64_t charge_ns)
-{
-  uint64_t back_ns = __atomic_load_n(&meter->given_back_ns, __ATOMIC_RELAXED);
-  uint64_t part_ns;
-  do {
-    part_ns = back_ns < charge_ns ? back_ns : charge_ns;
-  } while (!__atomic_compare_exchange_n(&meter->given_back_ns, &back_ns, back_ns - part_ns, false, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED));
-  __atomic_store_n(&use->ahead_ns, back_ns - part_ns, __ATOMIC_RELAXED);
-  return charge_ns - part_ns;
-}
-
-void jvgpu_meter_drained(jvgpu_process_t *self)
-{
-  for (int device = 0; device < (int)JVGPU_MAX_DEVICES; device++) {
-    jvgpu_meter_t *meter = made_meter(self, device);
-    if (meter == NULL) {
-      continue;
-    }
-    const uint64_t begun_ns = jvgpu_waiting_end(&meter->waiting);
-    // A program may end here: its first samples are done now, and no later launch would take them in.
-    if (__atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) == 0) {
-      look_for_window(self, meter, device);
-      charge_late(meter, use_of(self, device), jvgpu_sampler_collect(&meter->sampler, contenders_of(self, device)));
-    }
-    if (begun_ns != 0) {
-      jvgpu_waiting_note(&meter->waiting, use_of(self, device), begun_ns);
-    }
-  }
-}
-
-void jvgpu_meter_drained_event(jvgpu_process_t *self)
-{
-  // Where the last stream has drained everything has, but for programs of several streams, whose
-  // flight ends at their next full wait.
-  for (int device = 0; device < (int)JVGPU_MAX_DEVICES; device++) {
-    jvgpu_meter_t *meter = made_meter(self, device);
-    if (meter == NULL || jvgpu_waiting_since(&meter->waiting) == 0 ||
-        __atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) != 0) {
-      continue;
-    }
-    if (jvgpu_sampler_is_idle(&meter->sampler)) {
-      jvgpu_meter_drained(self);
-      return;
-    }
-  }
 }
 
 // --- launches ----------------------------------------------------------------------------------------------------
@@ -200,7 +89,7 @@ static inline charged_t charge(jvgpu_meter_t *meter, jvgpu_use_t *use, jvgpu_sha
   uint64_t       charge_ns = own_ns;
   jvgpu_shape_charged(shape, is_writer(meter), own_ns);
   if (__builtin_expect(__atomic_load_n(&meter->given_back_ns, __ATOMIC_RELAXED) != 0, 0)) {
-    charge_ns = less_given_back(meter, use, charge_ns);
+    charge_ns = jvgpu_meter_less_given_back(meter, use, charge_ns);
   }
   const uint32_t sm_ppm = __atomic_load_n(&shape->sm_ppm, __ATOMIC_RELAXED);
   __atomic_fetch_add(&use->sm_ns, charge_ns * sm_ppm / 1000000, __ATOMIC_RELAXED);
@@ -253,22 +142,22 @@ static COLD bool is_unheard_of(const jvgpu_meter_t *meter, const jvgpu_shape_t *
 
 static bool is_mark_due(const jvgpu_process_t *self, const jvgpu_meter_t *meter, int device, uint64_t busy_ns)
 {
-  return __atomic_load_n(&meter->sampler.is_free, __ATOMIC_RELAXED) && contenders_of(self, device) <= 1 &&
+  return __atomic_load_n(&meter->sampler.is_free, __ATOMIC_RELAXED) && meter_contenders(self, device) <= 1 &&
          busy_ns - __atomic_load_n(&meter->marked_ns, __ATOMIC_RELAXED) > MARKS_NS;
 }
 
 // The agent counts processes that launched within the last second: who is at one launch for longer is none of them.
 static uint32_t sure_contenders(const jvgpu_process_t *self, const jvgpu_meter_t *meter, int device)
 {
-  const uint32_t contenders = contenders_of(self, device);
+  const uint32_t contenders = meter_contenders(self, device);
   const uint64_t sampled_ns = __atomic_load_n(&meter->sampled_ns, __ATOMIC_RELAXED);
   return contenders == 1 && jvgpu_now_ns() - sampled_ns > JVGPU_COUNTED_NS ? 2 : contenders;
 }
 
 static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int device, uint64_t busy_ns)
 {
-  const bool has_ceiling = __atomic_load_n(&limits_of(self, device)->ceiling_ppm, __ATOMIC_RELAXED) < 1000000;
-  const bool free_alone = contenders_of(self, device) <= 1 && !has_ceiling;
+  const bool has_ceiling = __atomic_load_n(&meter_limits(self, device)->ceiling_ppm, __ATOMIC_RELAXED) < 1000000;
+  const bool free_alone = meter_contenders(self, device) <= 1 && !has_ceiling;
   // The more is queued, the further ahead of the GPU the host is, and the more a sample has to stand for.
   const uint64_t pending = jvgpu_sampler_pending(&meter->sampler);
   const uint64_t interval_ns = free_alone ? ALONE_NS + ALONE_NS * pending * pending / 64 : CONTENDED_NS;
@@ -285,28 +174,19 @@ static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int devi
   __atomic_store_n(&meter->sampled_ns, jvgpu_now_ns(), __ATOMIC_RELAXED);
 }
 
-static void say_guess(const jvgpu_process_t *self, const jvgpu_meter_t *meter, int device)
-{
-  jvgpu_use_t   *use = use_of(self, device);
-  const uint32_t is_guess = jvgpu_sampler_is_guess(&meter->sampler);
-  if (__atomic_load_n(&use->is_guess, __ATOMIC_RELAXED) != is_guess) {
-    __atomic_store_n(&use->is_guess, is_guess, __ATOMIC_RELAXED);
-  }
-}
-
 // returns: as jvgpu_sampler_open.
 static COLD int open_sample(jvgpu_process_t *self, jvgpu_meter_t *meter, int device, jvgpu_shape_t *shape,
                             CUstream stream, const jvgpu_stream_calls_t *calls, charged_t charged)
 {
   jvgpu_late_t late;
-  jvgpu_use_t *use = use_of(self, device);
-  look_for_window(self, meter, device);
+  jvgpu_use_t *use = meter_use(self, device);
+  jvgpu_meter_look_for_window(self, meter, device);
   const bool is_idle = jvgpu_waiting_look(&meter->waiting, use, stream, charged.before_ns);
   const int  sample = jvgpu_sampler_open(&meter->sampler, shape, stream, is_idle, calls,
                                          sure_contenders(self, meter, device), charged.busy_ns, &late);
   set_next(self, meter, device, charged.busy_ns + (late.ns > 0 ? (uint64_t)late.ns : 0));
-  charge_late(meter, use, late);
-  say_guess(self, meter, device);
+  jvgpu_meter_charge_late(meter, use, late);
+  jvgpu_meter_say_guess(self, meter, device);
   return sample;
 }
 
@@ -315,7 +195,7 @@ static COLD bool mark(const jvgpu_process_t *self, jvgpu_meter_t *meter, int dev
                       CUstream stream, const jvgpu_stream_calls_t *calls, uint64_t busy_ns)
 {
   if (!is_mark_due(self, meter, device, busy_ns) ||
-      !jvgpu_sampler_mark(&meter->sampler, shape, stream, calls, contenders_of(self, device), busy_ns)) {
+      !jvgpu_sampler_mark(&meter->sampler, shape, stream, calls, meter_contenders(self, device), busy_ns)) {
     return false;
   }
   // A sample follows as soon as that is over.
@@ -328,7 +208,7 @@ void jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_work_t *wo
                        const jvgpu_stream_calls_t *calls, jvgpu_launch_t *launch)
 {
   jvgpu_meter_t *meter = meter_of(self, device);
-  jvgpu_use_t   *use = use_of(self, device);
+  jvgpu_use_t   *use = meter_use(self, device);
 
   if (!work->is_no_launch) {
     __atomic_fetch_add(&use->launches, 1, __ATOMIC_RELAXED);
@@ -375,50 +255,22 @@ void jvgpu_meter_waits(jvgpu_process_t *self, int device)
 {
   jvgpu_meter_t *meter = meter_of(self, device);
   if (meter != NULL) {
-    jvgpu_waiting_begin(&meter->waiting, __atomic_load_n(&use_of(self, device)->busy_ns, __ATOMIC_RELAXED));
+    jvgpu_waiting_begin(&meter->waiting, __atomic_load_n(&meter_use(self, device)->busy_ns, __ATOMIC_RELAXED));
   }
 }
 
 void jvgpu_meter_gated(jvgpu_process_t *self, int device)
 {
-  jvgpu_meter_t *meter = made_meter(self, device);
+  jvgpu_meter_t *meter = meter_made(self, device);
   if (meter != NULL) {
     jvgpu_sampler_gated(&meter->sampler);
-  }
-}
-
-void jvgpu_meter_too_much(jvgpu_process_t *self, int device, uint64_t excess_ns)
-{
-  jvgpu_meter_t *meter = made_meter(self, device);
-  if (meter != NULL) {
-    __atomic_fetch_add(&meter->sampler.held_back_ns, excess_ns, __ATOMIC_RELAXED);
-    charge_late(meter, use_of(self, device), (jvgpu_late_t){.ns = -(int64_t)excess_ns});
-  }
-}
-
-double jvgpu_meter_had(jvgpu_process_t *self, int device, jvgpu_had_t had)
-{
-  jvgpu_meter_t *meter = made_meter(self, device);
-  double         times = 1.0;
-  if (meter != NULL) {
-    charge_late(meter, use_of(self, device), jvgpu_sampler_had(&meter->sampler, had, &times));
-    say_guess(self, meter, device);
-  }
-  return times;
-}
-
-void jvgpu_meter_look(const jvgpu_process_t *self, int device)
-{
-  const jvgpu_meter_t *meter = made_meter(self, device);
-  if (meter != NULL) {
-    say_guess(self, meter, device);
   }
 }
 
 void jvgpu_meter_stream_gone(jvgpu_process_t *self, CUstream stream)
 {
   for (int device = 0; device < (int)JVGPU_MAX_DEVICES; device++) {
-    jvgpu_meter_t *meter = made_meter(self, device);
+    jvgpu_meter_t *meter = meter_made(self, device);
     if (meter != NULL) {
       jvgpu_sampler_stream_gone(&meter->sampler, stream);
     }
@@ -427,7 +279,7 @@ void jvgpu_meter_stream_gone(jvgpu_process_t *self, CUstream stream)
 
 void jvgpu_meter_full(jvgpu_process_t *self, int device, uint64_t full_ns)
 {
-  jvgpu_meter_t *meter = made_meter(self, device);
+  jvgpu_meter_t *meter = meter_made(self, device);
   if (meter != NULL && __atomic_load_n(&meter->sampler.full_ns, __ATOMIC_RELAXED) != full_ns) {
     __atomic_store_n(&meter->sampler.full_ns, full_ns, __ATOMIC_RELAXED);
   }
@@ -442,7 +294,7 @@ void jvgpu_meter_end(jvgpu_meter_t *meter, int sample, CUstream stream, const jv
 void jvgpu_meter_forget(jvgpu_process_t *self, const void *function)
 {
   for (int device = 0; device < (int)JVGPU_MAX_DEVICES; device++) {
-    jvgpu_meter_t *meter = made_meter(self, device);
+    jvgpu_meter_t *meter = meter_made(self, device);
     if (meter != NULL) {
       jvgpu_sampler_forget(&meter->sampler, jvgpu_shapes_find(&meter->shapes, jvgpu_shape_key(function, 0, 0, 0)));
     }
