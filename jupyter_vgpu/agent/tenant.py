@@ -183,14 +183,17 @@ class Tenant:
             self._signature = signature
             self._readings.clear()
         if (known := self._readings.get((process.slot, index))) is None:
-            known = self._believable(process, index)
+            read = self.pages.read(process.slot, index)
+            known = believed = self._believable(read, index)
             if (furthest := self._furthest.get((process.slot, index))) is not None:
                 known = _not_behind(known, furthest)
-            self._readings[process.slot, index] = self._furthest[process.slot, index] = known
+            self._furthest[process.slot, index] = known
+            if believed is read:
+                # What was cut to the claim's age may be more the next time, though the page stays as it is.
+                self._readings[process.slot, index] = known
         return known
 
-    def _believable(self, process: Process, index: int) -> Reading:
-        reading = self.pages.read(process.slot, index)
+    def _believable(self, reading: Reading, index: int) -> Reading:
         most_bytes = self.total_bytes(index)
         most_ns = int(self._age_seconds() * NS)
         if (

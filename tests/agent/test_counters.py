@@ -180,6 +180,33 @@ def test_no_counter_falls_where_a_process_writes_less_than_it_did(agent: Any, at
     assert fallen(before, after) == {}
 
 
+def test_what_was_cut_to_the_claims_age_is_told_in_full_once_it_is_older(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a figure that stood as it was cut for as long as the process did nothing more.
+
+    What it had before then showed as time of its next launches: launches of two seconds seemed to cost an eighth more.
+    """
+    began_at = time.time()
+    grant = Grant("GPU-00000000-0000-0000-0000-000000000001", 20 << 30, 250_000, 1_000_000)
+    claim = Claim("c", "alice", "hub", os.getuid(), "p", "intercept", (grant,), "bound", began_at, "0" * 64)
+    tenant = Tenant(claim, {})
+    try:
+        process = tenant.attach(os.getpid(), -1, began_at)
+        assert process is not None
+        with mmap.mmap(tenant.pages.usage_fd, 0) as page:
+            struct.pack_into("=QQQQQ", page, SLOT_AT + 64, 0, 0, 5, 0, 100 * 10**9)
+            young = tenant.totals(0).busy_ns
+
+            monkeypatch.setattr(tenant_module.time, "time", lambda: began_at + 60)
+            older = tenant.totals(0).busy_ns
+            monkeypatch.setattr(tenant_module.time, "time", lambda: began_at + 3600)
+            old = tenant.totals(0).busy_ns
+
+        assert young < 10 * 10**9
+        assert (older, old) == (60 * 10**9, 100 * 10**9)
+    finally:
+        tenant.close()
+
+
 def test_no_counter_falls_where_the_wall_clock_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is believed to have had more time than the claim has existed, and that is less by such a clock."""
     began_at = time.time() - 3600
