@@ -57,6 +57,9 @@ void jvgpu_meter_too_much(struct jvgpu_process_s *self, int device, uint64_t exc
 // returns: how many times what they were believed to take launches do, 1 = no news.
 double jvgpu_meter_had(struct jvgpu_process_s *self, int device, jvgpu_had_t had);
 
+// returns: whether nothing is known yet of what its many streams take, and may be soon.
+bool jvgpu_meter_is_blind(const struct jvgpu_process_s *self, int device);
+
 // The launch about to be made had to wait until there was room for it beside `full_ns` under way; 0 = it had not.
 void jvgpu_meter_full(struct jvgpu_process_s *self, int device, uint64_t full_ns);
 

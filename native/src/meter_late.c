@@ -45,6 +45,12 @@ void jvgpu_meter_say_guess(const jvgpu_process_t *self, const jvgpu_meter_t *met
   }
 }
 
+bool jvgpu_meter_is_blind(const jvgpu_process_t *self, int device)
+{
+  const jvgpu_meter_t *meter = meter_made(self, device);
+  return meter != NULL && jvgpu_sampler_is_blind(&meter->sampler);
+}
+
 void jvgpu_meter_too_much(jvgpu_process_t *self, int device, uint64_t excess_ns)
 {
   jvgpu_meter_t *meter = meter_made(self, device);

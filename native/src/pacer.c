@@ -33,8 +33,9 @@
 #define UNKNOWN_NS UINT64_C(500000)
 
 // Launches of which nobody knows what they take are no more than this at a time: as many as there are streams in a program of
-// dozens, and of 2 us each enough for the GPU until the host looks again.
+// dozens, and of 2 µs each enough for the GPU until the host looks again.
 #define MOST_GUESSED 128u
+#define GUESSED_A_LOOK 16u
 
 // Without a governor a ceiling is kept by the tenant's own use: so much may be saved up.
 #define LOCAL_BURST_NS UINT64_C(10000000)
@@ -71,7 +72,8 @@ static bool has_governor(const jvgpu_pacer_t *pacer)
 // launch by launch, too, which is what an own window tells by.
 static bool has_room_for_one(jvgpu_pacer_t *pacer, uint64_t bound_ns)
 {
-  pacer->flight.most = __atomic_load_n(&pacer_use(pacer)->is_guess, __ATOMIC_RELAXED) != 0 ? MOST_GUESSED : 0;
+  const bool is_beside = __atomic_load_n(&pacer_limits(pacer)->contenders, __ATOMIC_RELAXED) > 1;
+  pacer->flight.most = is_beside && jvgpu_meter_is_blind(pacer->self, pacer->device) ? MOST_GUESSED : 0;
   return jvgpu_flight_has_room(&pacer->flight, bound_ns,
                                __atomic_load_n(&pacer_limits(pacer)->least_in_flight, __ATOMIC_RELAXED));
 }
@@ -274,7 +276,10 @@ void jvgpu_pacer_launched(jvgpu_pacer_t *pacer, CUstream stream, const jvgpu_str
   if (jvgpu_flight_launch(&pacer->flight, place, charged_ns != 0 ? charged_ns : UNKNOWN_NS, bound_ns) &&
       !pacer_is_quiet(pacer)) {
     jvgpu_fences_set(pacer, place, stream, calls);
-    jvgpu_fences_look(pacer);
+    // Where each launch has a fence, not all are asked for after each.
+    if (pacer->flight.most == 0 || pacer->launched % GUESSED_A_LOOK == 0) {
+      jvgpu_fences_look(pacer);
+    }
   }
   jvgpu_unlock(&pacer->lock);
 }

@@ -131,6 +131,8 @@ typedef struct jvgpu_sampler_s {
   bool     is_owed;  // what was charged since is a guess that was seen to be one, and not made good yet
   uint64_t held_back_ns;  // taken back since, as more than there was time for
   uint32_t hads;  // stretches that the process had for itself, of late
+  uint64_t blind_ns;  // since when nothing was seen of its many streams, 0 = something was, or they are few
+  bool     is_blind;  // so it is, and not for long
   bool     is_guess;  // what many streams are charged was not seen so lately
   uint64_t had_ns;      // when a stretch was taken in that the process had for itself, 0 = none was
   uint64_t beside_ns;  // when it last was not alone, as far as is known; at first, when it began
@@ -173,6 +175,12 @@ void jvgpu_sampler_note_guess(jvgpu_sampler_t *sampler);
 static inline bool jvgpu_sampler_is_guess(const jvgpu_sampler_t *sampler)
 {
   return __atomic_load_n(&sampler->is_guess, __ATOMIC_RELAXED);
+}
+
+// returns: whether they have not been seen so at all, and may be soon. threads: any.
+static inline bool jvgpu_sampler_is_blind(const jvgpu_sampler_t *sampler)
+{
+  return __atomic_load_n(&sampler->is_blind, __ATOMIC_RELAXED);
 }
 
 // The GPU had nothing to do, and this launch begins something: mark it. Clocks are low then, and the next sample would

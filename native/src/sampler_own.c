@@ -17,6 +17,8 @@
 #define HAD_COUNTS_NS UINT64_C(4000000000)
 // And so long events of many streams beside others say nothing then.
 #define HAD_NS (2 * HAD_COUNTS_NS)
+// Who has not been seen at all for as long as this may never be: who is capped, or in a gang, has no window for it.
+#define BLIND_NS UINT64_C(2000000000)
 
 bool jvgpu_sampler_has_had(const jvgpu_sampler_t *sampler)
 {
@@ -126,7 +128,16 @@ void jvgpu_sampler_note_guess(jvgpu_sampler_t *sampler)
   // Samples may be rare: who is charged too little has few.
   const uint64_t seen = __atomic_load_n(&sampler->streams_seen, __ATOMIC_RELAXED);
   const bool     are_many = sampler->streams > MOST_TOLD_STREAMS || __builtin_popcountll(seen) > (int)MOST_TOLD_STREAMS;
-  const bool     is_seen = sampler->hads >= ENOUGH_HADS && jvgpu_now_ns() - sampler->had_ns <= HAD_COUNTS_NS;
+  const uint64_t now_ns = jvgpu_now_ns();
+  const bool     is_known = sampler->hads >= ENOUGH_HADS;
+  const bool     is_seen = is_known && now_ns - sampler->had_ns <= HAD_COUNTS_NS;
+  if (!are_many || is_known) {
+    sampler->blind_ns = 0;
+  } else if (sampler->blind_ns == 0) {
+    sampler->blind_ns = now_ns;
+  }
+  const bool is_blind = sampler->blind_ns != 0 && now_ns - sampler->blind_ns < BLIND_NS;
+  __atomic_store_n(&sampler->is_blind, is_blind, __ATOMIC_RELAXED);
   __atomic_store_n(&sampler->is_guess, are_many && !is_seen, __ATOMIC_RELAXED);
 }
 

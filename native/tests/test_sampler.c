@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "check.h"
+#include "clock.h"
 #include "sampler_driver.h"
 
 #define STREAMS 4u
@@ -188,6 +189,34 @@ static void windows_set_guesses_right(void)
   CHECK("who was right is charged nothing more", right_ns > -100000 && right_ns < 100000);
 }
 
+// Who may never have a window of its own must not have few launches under way, and an event behind each, for ever.
+static void who_is_blind_is_so_for_two_seconds(void)
+{
+  static jvgpu_sampler_t sampler;
+  jvgpu_sampler_start(&sampler);
+  sampler.streams = 4;
+  jvgpu_sampler_note_guess(&sampler);
+  CHECK("four streams are told by events", !jvgpu_sampler_is_blind(&sampler) && !jvgpu_sampler_is_guess(&sampler));
+  sampler.streams = 16;
+  jvgpu_sampler_note_guess(&sampler);
+  CHECK("nothing is known of sixteen", jvgpu_sampler_is_blind(&sampler) && jvgpu_sampler_is_guess(&sampler));
+  sampler.blind_ns -= UINT64_C(2000000000);
+  jvgpu_sampler_note_guess(&sampler);
+  CHECK("after two seconds it is a guess as before",
+        !jvgpu_sampler_is_blind(&sampler) && jvgpu_sampler_is_guess(&sampler));
+  sampler.hads = 3;
+  sampler.had_ns = jvgpu_now_ns();
+  jvgpu_sampler_note_guess(&sampler);
+  CHECK("and once it was seen none", !jvgpu_sampler_is_guess(&sampler));
+  sampler.had_ns -= UINT64_C(5000000000);
+  jvgpu_sampler_note_guess(&sampler);
+  CHECK("what was seen long ago is asked for, and goes on counting",
+        jvgpu_sampler_is_guess(&sampler) && !jvgpu_sampler_is_blind(&sampler));
+  sampler.hads = 0;
+  jvgpu_sampler_note_guess(&sampler);
+  CHECK("where it was wrong all begins anew", jvgpu_sampler_is_blind(&sampler));
+}
+
 static void a_stream_that_is_gone_is_not_asked_for(void)
 {
   is_dry = true;
@@ -252,5 +281,6 @@ int main(void)
   alternating_launches_are_charged_what_they_take_together();
   a_stream_that_is_gone_is_not_asked_for();
   windows_set_guesses_right();
+  who_is_blind_is_so_for_two_seconds();
   RESULT();
 }
