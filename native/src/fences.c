@@ -3,9 +3,6 @@
 #include "pacer_parts.h"
 #include "real.h"
 
-// Half of the time after which a governor is lost.
-#define SURE_GOVERNOR_NS UINT64_C(250000000)
-
 // What has no fence is little by what launches are believed to take. They may take more, or be believed to all at once:
 // then it is waited for so long, with the gate open.
 #define UNSEEN_NS UINT64_C(50000000)
@@ -44,7 +41,7 @@ bool jvgpu_fences_prepare(jvgpu_pacer_t *pacer)
 static uint64_t clear_of(const jvgpu_pacer_t *pacer)
 {
   const uint64_t clear_ns = __atomic_load_n(&pacer_limits(pacer)->clear_ns, __ATOMIC_ACQUIRE);
-  return clear_ns != 0 && jvgpu_is_recent(&pacer_control(pacer)->governor_ns, SURE_GOVERNOR_NS) ? clear_ns : 0;
+  return clear_ns != 0 && jvgpu_is_recent(&pacer_control(pacer)->governor_ns, JVGPU_SURE_GOVERNOR_NS) ? clear_ns : 0;
 }
 
 // What is under way was charged by a guess that was `times` too little; that is made good already, and not once more when

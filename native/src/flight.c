@@ -173,18 +173,22 @@ bool jvgpu_flight_has_room(const jvgpu_flight_t *flight, uint64_t bound_ns, uint
   return flight->under_way_ns < bound_ns || (flight->launches < least && flight->under_way_ns < ALWAYS_MOST_NS);
 }
 
-bool jvgpu_flight_is_unseen(const jvgpu_flight_t *flight)
+static bool has_fence(const jvgpu_flight_t *flight)
 {
   for (int i = 0; i < JVGPU_MOST_FENCES; i++) {
     if (flight->fences[i].is_set != 0) {
-      return false;
+      return true;
     }
   }
-  return flight->launches != 0;
+  return false;
+}
+
+bool jvgpu_flight_is_unseen(const jvgpu_flight_t *flight)
+{
+  return flight->launches != 0 && !has_fence(flight);
 }
 
 bool jvgpu_flight_is_over(const jvgpu_flight_t *flight, uint64_t bound_ns)
 {
-  const bool has_fence = flight->launches != 0 && !jvgpu_flight_is_unseen(flight);
-  return !has_fence && flight->under_way_ns * UNFENCED_PART <= bound_ns;
+  return !has_fence(flight) && flight->under_way_ns * UNFENCED_PART <= bound_ns;
 }

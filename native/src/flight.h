@@ -67,8 +67,8 @@ bool jvgpu_flight_is_unseen(const jvgpu_flight_t *flight);
 // returns: whether nothing is under way, but for what is too little to be fenced.
 bool jvgpu_flight_is_over(const jvgpu_flight_t *flight, uint64_t bound_ns);
 
-// returns: whether one more launch may go: fewer are under way than may be, and less than the bound is under way, or fewer launches than
-// `least`, with which the GPU does not run dry between them, and they are not long.
+// returns: whether one more launch may go: no more are under way than may be, and less than the bound is, or fewer launches
+// than `least`, with which the GPU does not run dry between them, and they are not long.
 bool jvgpu_flight_has_room(const jvgpu_flight_t *flight, uint64_t bound_ns, uint32_t least);
 
 #endif

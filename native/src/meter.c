@@ -156,7 +156,8 @@ static uint32_t sure_contenders(const jvgpu_process_t *self, const jvgpu_meter_t
 
 static void set_next(const jvgpu_process_t *self, jvgpu_meter_t *meter, int device, uint64_t busy_ns)
 {
-  const bool has_ceiling = __atomic_load_n(&meter_limits(self, device)->ceiling_ppm, __ATOMIC_RELAXED) < 1000000;
+  const bool has_ceiling =
+      __atomic_load_n(&jvgpu_process_limits(self, device)->ceiling_ppm, __ATOMIC_RELAXED) < 1000000;
   const bool free_alone = meter_contenders(self, device) <= 1 && !has_ceiling;
   // The more is queued, the further ahead of the GPU the host is, and the more a sample has to stand for.
   const uint64_t pending = jvgpu_sampler_pending(&meter->sampler);
@@ -179,7 +180,7 @@ static COLD int open_sample(jvgpu_process_t *self, jvgpu_meter_t *meter, int dev
                             CUstream stream, const jvgpu_stream_calls_t *calls, charged_t charged)
 {
   jvgpu_late_t late;
-  jvgpu_use_t *use = meter_use(self, device);
+  jvgpu_use_t *use = jvgpu_process_use(self, device);
   jvgpu_meter_look_for_window(self, meter, device);
   const bool is_idle = jvgpu_waiting_look(&meter->waiting, use, stream, charged.before_ns);
   const int  sample = jvgpu_sampler_open(&meter->sampler, shape, stream, is_idle, calls,
@@ -208,7 +209,7 @@ void jvgpu_meter_begin(jvgpu_process_t *self, int device, const jvgpu_work_t *wo
                        const jvgpu_stream_calls_t *calls, jvgpu_launch_t *launch)
 {
   jvgpu_meter_t *meter = meter_of(self, device);
-  jvgpu_use_t   *use = meter_use(self, device);
+  jvgpu_use_t   *use = jvgpu_process_use(self, device);
 
   if (!work->is_no_launch) {
     __atomic_fetch_add(&use->launches, 1, __ATOMIC_RELAXED);
@@ -255,7 +256,7 @@ void jvgpu_meter_waits(jvgpu_process_t *self, int device)
 {
   jvgpu_meter_t *meter = meter_of(self, device);
   if (meter != NULL) {
-    jvgpu_waiting_begin(&meter->waiting, __atomic_load_n(&meter_use(self, device)->busy_ns, __ATOMIC_RELAXED));
+    jvgpu_waiting_begin(&meter->waiting, __atomic_load_n(&jvgpu_process_use(self, device)->busy_ns, __ATOMIC_RELAXED));
   }
 }
 

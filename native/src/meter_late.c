@@ -3,13 +3,10 @@
 #include "clock.h"
 #include "meter_parts.h"
 
-// Half of the time after which a governor is lost.
-#define SURE_GOVERNOR_NS UINT64_C(250000000)
-
 void jvgpu_meter_look_for_window(const jvgpu_process_t *self, jvgpu_meter_t *meter, int device)
 {
   const jvgpu_control_t *control = __atomic_load_n(&self->control, __ATOMIC_ACQUIRE);
-  const bool             is_governed = jvgpu_is_recent(&control->governor_ns, SURE_GOVERNOR_NS);
+  const bool             is_governed = jvgpu_is_recent(&control->governor_ns, JVGPU_SURE_GOVERNOR_NS);
   __atomic_store_n(&meter->sampler.clear_ns, is_governed ? &control->devices[device].clear_ns : NULL, __ATOMIC_RELAXED);
 }
 
@@ -38,7 +35,7 @@ uint64_t jvgpu_meter_less_given_back(jvgpu_meter_t *meter, jvgpu_use_t *use, uin
 
 void jvgpu_meter_say_guess(const jvgpu_process_t *self, const jvgpu_meter_t *meter, int device)
 {
-  jvgpu_use_t   *use = meter_use(self, device);
+  jvgpu_use_t   *use = jvgpu_process_use(self, device);
   const uint32_t is_guess = jvgpu_sampler_is_guess(&meter->sampler);
   if (__atomic_load_n(&use->is_guess, __ATOMIC_RELAXED) != is_guess) {
     __atomic_store_n(&use->is_guess, is_guess, __ATOMIC_RELAXED);
@@ -56,7 +53,7 @@ void jvgpu_meter_too_much(jvgpu_process_t *self, int device, uint64_t excess_ns)
   jvgpu_meter_t *meter = meter_made(self, device);
   if (meter != NULL) {
     __atomic_fetch_add(&meter->sampler.held_back_ns, excess_ns, __ATOMIC_RELAXED);
-    jvgpu_meter_charge_late(meter, meter_use(self, device), (jvgpu_late_t){.ns = -(int64_t)excess_ns});
+    jvgpu_meter_charge_late(meter, jvgpu_process_use(self, device), (jvgpu_late_t){.ns = -(int64_t)excess_ns});
   }
 }
 
@@ -65,7 +62,7 @@ double jvgpu_meter_had(jvgpu_process_t *self, int device, jvgpu_had_t had)
   jvgpu_meter_t *meter = meter_made(self, device);
   double         times = 1.0;
   if (meter != NULL) {
-    jvgpu_meter_charge_late(meter, meter_use(self, device), jvgpu_sampler_had(&meter->sampler, had, &times));
+    jvgpu_meter_charge_late(meter, jvgpu_process_use(self, device), jvgpu_sampler_had(&meter->sampler, had, &times));
     jvgpu_meter_say_guess(self, meter, device);
   }
   return times;
@@ -82,11 +79,11 @@ void jvgpu_meter_drained(jvgpu_process_t *self)
     // A program may end here: its first samples are done now, and no later launch would take them in.
     if (__atomic_load_n(&self->live_captures, __ATOMIC_RELAXED) == 0) {
       jvgpu_meter_look_for_window(self, meter, device);
-      jvgpu_meter_charge_late(meter, meter_use(self, device),
+      jvgpu_meter_charge_late(meter, jvgpu_process_use(self, device),
                               jvgpu_sampler_collect(&meter->sampler, meter_contenders(self, device)));
     }
     if (begun_ns != 0) {
-      jvgpu_waiting_note(&meter->waiting, meter_use(self, device), begun_ns);
+      jvgpu_waiting_note(&meter->waiting, jvgpu_process_use(self, device), begun_ns);
     }
   }
 }

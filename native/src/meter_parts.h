@@ -28,19 +28,9 @@ static inline jvgpu_meter_t *meter_made(const jvgpu_process_t *self, int device)
   return __atomic_load_n(&self->meters[device], __ATOMIC_ACQUIRE);
 }
 
-static inline jvgpu_use_t *meter_use(const jvgpu_process_t *self, int device)
-{
-  return &__atomic_load_n(&self->slot, __ATOMIC_ACQUIRE)->devices[device];
-}
-
-static inline const jvgpu_control_device_t *meter_limits(const jvgpu_process_t *self, int device)
-{
-  return &__atomic_load_n(&self->control, __ATOMIC_ACQUIRE)->devices[device];
-}
-
 static inline uint32_t meter_contenders(const jvgpu_process_t *self, int device)
 {
-  return __atomic_load_n(&meter_limits(self, device)->contenders, __ATOMIC_RELAXED);
+  return __atomic_load_n(&jvgpu_process_limits(self, device)->contenders, __ATOMIC_RELAXED);
 }
 
 // What was charged wrongly (meter_late.c).

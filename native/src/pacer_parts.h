@@ -28,10 +28,9 @@ struct jvgpu_pacer_s {
   uint32_t         launched;     // launches of which the flight is kept
 };
 
-// Slot and pages are asked for anew each time: a restarted agent gives new ones.
 static inline jvgpu_use_t *pacer_use(const jvgpu_pacer_t *pacer)
 {
-  return &__atomic_load_n(&pacer->self->slot, __ATOMIC_ACQUIRE)->devices[pacer->device];
+  return jvgpu_process_use(pacer->self, pacer->device);
 }
 
 static inline const jvgpu_control_t *pacer_control(const jvgpu_pacer_t *pacer)
@@ -41,7 +40,7 @@ static inline const jvgpu_control_t *pacer_control(const jvgpu_pacer_t *pacer)
 
 static inline const jvgpu_control_device_t *pacer_limits(const jvgpu_pacer_t *pacer)
 {
-  return &pacer_control(pacer)->devices[pacer->device];
+  return jvgpu_process_limits(pacer->self, pacer->device);
 }
 
 static inline bool pacer_is_quiet(const jvgpu_pacer_t *pacer)

@@ -116,6 +116,20 @@ extern jvgpu_process_t *jvgpu_self;  // NULL before the first call
 // returns: this process's state, made on the first call; NULL when memory is short.
 jvgpu_process_t *jvgpu_process(void);
 
+// A governor that has not looked for so long may be gone: half of the time after which it is.
+#define JVGPU_SURE_GOVERNOR_NS UINT64_C(250000000)
+
+// Slot and pages are asked for anew each time: a restarted agent gives new ones.
+static inline jvgpu_use_t *jvgpu_process_use(const jvgpu_process_t *self, int device)
+{
+  return &__atomic_load_n(&self->slot, __ATOMIC_ACQUIRE)->devices[device];
+}
+
+static inline const jvgpu_control_device_t *jvgpu_process_limits(const jvgpu_process_t *self, int device)
+{
+  return &__atomic_load_n(&self->control, __ATOMIC_ACQUIRE)->devices[device];
+}
+
 // returns: this process's state if it holds a slot, NULL otherwise. One load and a branch.
 static inline jvgpu_process_t *jvgpu_tenant(void)
 {

@@ -1,26 +1,6 @@
 // Samples that are not exact: of single short launches, and of many streams.
 
-#include "check.h"
-#include "shapes.h"
-
-#define US 1e3
-#define MS 1e6
-// With one neighbour a lost turn costs this much.
-#define LOST (2.475 * MS)
-
-static jvgpu_shape_t fresh(void)
-{
-  const jvgpu_shape_t shape = {.key = 1};
-  return shape;
-}
-
-static int within(double figure, double truth, double part)
-{
-  return figure > truth * (1 - part) && figure < truth * (1 + part);
-}
-
-static const jvgpu_how_t alone = {.contenders = 1};
-static const jvgpu_how_t beside = {.contenders = 2};
+#include "shape_scene.h"
 
 // Catches a bug where eight tenants of 5 µs launches were charged 8 to 13 % too much: each run that a closed gate spoiled
 // was followed by eight single launches, in which the events' own cost shows.

@@ -2,29 +2,7 @@
 
 #include <string.h>
 
-#include "check.h"
-#include "shapes.h"
-
-#define US 1e3
-#define MS 1e6
-// With one neighbour a lost turn costs this much.
-#define LOST (2.475 * MS)
-
-static jvgpu_shape_t fresh(void)
-{
-  const jvgpu_shape_t shape = {.key = 1};
-  return shape;
-}
-
-static int within(double figure, double truth, double part)
-{
-  return figure > truth * (1 - part) && figure < truth * (1 + part);
-}
-
-static const jvgpu_how_t alone = {.contenders = 1};
-static const jvgpu_how_t surely_alone = {.contenders = 1, .is_alone = true, .is_sure = true};
-static const jvgpu_how_t beside = {.contenders = 2};
-static const jvgpu_how_t watched = {.contenders = 2, .is_watched = true};
+#include "shape_scene.h"
 
 static void clean_samples_are_averaged(void)
 {

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -180,55 +181,54 @@ def test_no_counter_falls_where_a_process_writes_less_than_it_did(agent: Any, at
     assert fallen(before, after) == {}
 
 
+@contextmanager
+def attached_since(began_at: float) -> Iterator[tuple[Tenant, mmap.mmap]]:
+    """A tenant of a claim made at `began_at`, this process attached to it, and the page that it writes."""
+    grant = Grant("GPU-00000000-0000-0000-0000-000000000001", 20 << 30, 250_000, 1_000_000)
+    claim = Claim("c", "alice", "hub", os.getuid(), "p", "intercept", (grant,), "bound", began_at, "0" * 64)
+    tenant = Tenant(claim, {})
+    try:
+        process = tenant.attach(os.getpid(), -1, began_at)
+        assert process is not None
+        with mmap.mmap(tenant.pages.usage_fd, 0) as page:
+            yield tenant, page
+    finally:
+        tenant.close()
+
+
 def test_what_was_cut_to_the_claims_age_is_told_in_full_once_it_is_older(monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a figure that stood as it was cut for as long as the process did nothing more.
 
     What it had before then showed as time of its next launches: launches of two seconds seemed to cost an eighth more.
     """
     began_at = time.time()
-    grant = Grant("GPU-00000000-0000-0000-0000-000000000001", 20 << 30, 250_000, 1_000_000)
-    claim = Claim("c", "alice", "hub", os.getuid(), "p", "intercept", (grant,), "bound", began_at, "0" * 64)
-    tenant = Tenant(claim, {})
-    try:
-        process = tenant.attach(os.getpid(), -1, began_at)
-        assert process is not None
-        with mmap.mmap(tenant.pages.usage_fd, 0) as page:
-            struct.pack_into("=QQQQQ", page, SLOT_AT + 64, 0, 0, 5, 0, 100 * 10**9)
-            young = tenant.totals(0).busy_ns
+    with attached_since(began_at) as (tenant, page):
+        struct.pack_into("=QQQQQ", page, SLOT_AT + 64, 0, 0, 5, 0, 100 * 10**9)
+        young = tenant.totals(0).busy_ns
 
-            monkeypatch.setattr(tenant_module.time, "time", lambda: began_at + 60)
-            older = tenant.totals(0).busy_ns
-            monkeypatch.setattr(tenant_module.time, "time", lambda: began_at + 3600)
-            old = tenant.totals(0).busy_ns
+        monkeypatch.setattr(tenant_module.time, "time", lambda: began_at + 60)
+        older = tenant.totals(0).busy_ns
+        monkeypatch.setattr(tenant_module.time, "time", lambda: began_at + 3600)
+        old = tenant.totals(0).busy_ns
 
-        assert young < 10 * 10**9
-        assert (older, old) == (60 * 10**9, 100 * 10**9)
-    finally:
-        tenant.close()
+    assert young < 10 * 10**9
+    assert (older, old) == (60 * 10**9, 100 * 10**9)
 
 
 def test_no_counter_falls_where_the_wall_clock_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is believed to have had more time than the claim has existed, and that is less by such a clock."""
     began_at = time.time() - 3600
-    grant = Grant("GPU-00000000-0000-0000-0000-000000000001", 20 << 30, 250_000, 1_000_000)
-    claim = Claim("c", "alice", "hub", os.getuid(), "p", "intercept", (grant,), "bound", began_at, "0" * 64)
-    tenant = Tenant(claim, {})
-    try:
-        process = tenant.attach(os.getpid(), -1, began_at)
-        assert process is not None
-        with mmap.mmap(tenant.pages.usage_fd, 0) as page:
-            half_an_hour_ns = 1800 * 10**9
-            struct.pack_into("=QQQQQ", page, SLOT_AT + 64, 0, 0, 5, half_an_hour_ns, half_an_hour_ns)
-            before = tenant.totals(0)
+    with attached_since(began_at) as (tenant, page):
+        half_an_hour_ns = 1800 * 10**9
+        struct.pack_into("=QQQQQ", page, SLOT_AT + 64, 0, 0, 5, half_an_hour_ns, half_an_hour_ns)
+        before = tenant.totals(0)
 
-            monkeypatch.setattr(tenant_module.time, "time", lambda: began_at)
-            struct.pack_into("=QQQ", page, SLOT_AT + 64, 0, 0, 6)
-            after = tenant.totals(0)
+        monkeypatch.setattr(tenant_module.time, "time", lambda: began_at)
+        struct.pack_into("=QQQ", page, SLOT_AT + 64, 0, 0, 6)
+        after = tenant.totals(0)
 
-        assert (before.launches, before.busy_ns) == (5, half_an_hour_ns)
-        assert (after.launches, after.busy_ns, after.waited_ns) == (6, half_an_hour_ns, half_an_hour_ns)
-    finally:
-        tenant.close()
+    assert (before.launches, before.busy_ns) == (5, half_an_hour_ns)
+    assert (after.launches, after.busy_ns, after.waited_ns) == (6, half_an_hour_ns, half_an_hour_ns)
 
 
 def test_what_a_process_brings_from_an_earlier_agent_is_not_counted_again(agent: Any) -> None:
